@@ -1,0 +1,68 @@
+# Every target prepares what it needs (.venv from the lock, jars from the jar lock) and says how long it took.
+# A path with a space works: only relative paths here.
+PYTHON ?= python3
+VENV   := .venv/bin/python
+SETUP  := @$(PYTHON) -m include.local_stack.prepare
+STACK  := $(VENV) -m include.local_stack
+export PYTHONDONTWRITEBYTECODE := 1
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help up down status logs clean demo test lint format lock jar-lock compose-env
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: ## start PostgreSQL, Kafka and Airflow on loopback; prints the address and where the password lies
+	$(SETUP)
+	@$(STACK) up
+
+down: ## stop them in order, keep the data
+	$(SETUP) --only-venv
+	@$(STACK) down
+
+status: ## one table of parts; exit code 0 only if every part is healthy
+	$(SETUP) --only-venv
+	@$(STACK) status
+
+logs: ## the log of one part: make logs PART=kafka [LINES=50]
+	$(SETUP) --only-venv
+	@$(STACK) logs "$(PART)" --lines $(or $(LINES),50)
+
+clean: ## ask, then remove var/ with all its data
+	$(SETUP) --only-venv
+	@$(STACK) clean
+
+demo: ## a stack of its own in var/demo: records through Kafka, Spark and Delta, started by Airflow, counted
+	$(SETUP)
+	@$(STACK) demo
+
+test: ## all tests, on real parts, beside a running stack
+	$(SETUP) --dev
+	@$(VENV) -m pytest $(ARGS)
+
+lint: ## ruff, mypy, import-linter
+	$(SETUP) --dev --only-venv
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@$(VENV) -c 'from importlinter.cli import lint_imports_command as c; c()'
+
+format: ## rewrite the code in the one format
+	$(SETUP) --dev --only-venv
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+lock: ## requirements*.in -> requirements*.txt (exact pins with hashes)
+	$(SETUP) --only-venv
+	@$(VENV) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" requirements.in -o requirements.txt
+	@$(VENV) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
+
+jar-lock: ## fetch every jar anew and write its SHA-256 into config/jars.lock
+	$(SETUP) --only-venv
+	@$(VENV) -m include.local_stack.relock_jars
+
+compose-env: ## write .env with generated passwords for docker-compose.yaml
+	@$(PYTHON) -m include.local_stack.compose_env

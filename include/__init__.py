@@ -1,0 +1,1 @@
+"""How streams are looked after: everything that is neither a DAG nor a Spark job."""

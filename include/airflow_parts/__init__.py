@@ -1,0 +1,1 @@
+"""What DAGs are laid out from. The only importer of airflow in include/."""

@@ -1,0 +1,26 @@
+"""Submits one of our batch jobs with spark-submit, from the Spark connection and settings of the environment.
+
+For jobs that end by themselves. A streaming driver is never the child of a task.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+
+
+class SubmitJob(SparkSubmitOperator):
+    def __init__(self, *, job: str, **kwargs: Any) -> None:
+        super().__init__(application=str(JOBS / f"{job}.py"), name=job, **kwargs)
+
+    def execute(self, context: Any) -> None:
+        """The settings are read here and not at parse time: they verify 23 MB of jars."""
+        from include.contract.environment import load_environment
+        from include.spark_settings import spark_settings
+
+        environment = load_environment()
+        self.conf = spark_settings(environment)
+        self._conn_id = environment.spark.connection
+        super().execute(context)

@@ -1,0 +1,49 @@
+"""Addresses and passwords by connection id, from `AIRFLOW_CONN_<ID>` in Airflow's JSON form.
+
+Airflow reads the same variables, so a DAG and the Spark job it starts mean the same place. Works without Airflow.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from include.contract.errors import TidemarkError
+
+
+class ConnectionMissing(TidemarkError):
+    """A connection id that nothing in this process's environment explains."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    host: str
+    port: int | None = None
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    schema: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def to_airflow_json(self, conn_type: str) -> str:
+        return json.dumps({"conn_type": conn_type, **{key: value for key, value in vars(self).items() if value}})
+
+
+def variable_name(connection_id: str) -> str:
+    return f"AIRFLOW_CONN_{connection_id.upper()}"
+
+
+def read_connection(connection_id: str) -> Connection:
+    text = os.environ.get(variable_name(connection_id))
+    if text is None:
+        raise ConnectionMissing(
+            f"Connection {connection_id} is not set: there is no {variable_name(connection_id)} in the environment.",
+            state="Nothing was started.",
+            next_step="Start the job from Airflow, or export the variable in Airflow's JSON form.",
+        )
+    values = json.loads(text)
+    values.pop("conn_type", None)
+    return Connection(**values)

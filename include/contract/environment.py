@@ -1,0 +1,75 @@
+"""The environment file: sizes and connection ids of one place where Tidemark runs. Never a password, never a port."""
+
+import os
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from include.contract.errors import TidemarkError
+
+ENVIRONMENTS = Path(__file__).resolve().parents[2] / "config" / "environments"
+
+
+class EnvironmentInvalid(TidemarkError):
+    """An environment file that cannot be used as it stands."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Spark(_Section):
+    connection: str
+    driver_memory: str
+    shuffle_partitions: int
+
+
+class Kafka(_Section):
+    connection: str
+
+
+class FirstPorts(_Section):
+    airflow: int
+    kafka: int
+    kafka_controller: int
+    postgres: int
+
+
+class LocalStack(_Section):
+    spark_master: str
+    first_ports: FirstPorts
+    kafka_heap: str
+    airflow_parallelism: int
+
+
+class Environment(_Section):
+    spark: Spark
+    kafka: Kafka
+    lake: str
+    local_stack: LocalStack | None = None
+
+    def lake_path(self, *parts: str) -> str:
+        """A table's place: below the lake's URI, or below the stack's folder when the lake is a plain name."""
+        root = self.lake if "://" in self.lake else str(Path(os.environ["TIDEMARK_HOME"]) / self.lake)
+        return "/".join([root, *parts])
+
+
+def load_environment(name: str | None = None) -> Environment:
+    """The named environment, else the one that `TIDEMARK_ENVIRONMENT` names, else local."""
+    file = ENVIRONMENTS / f"{name or os.environ.get('TIDEMARK_ENVIRONMENT') or 'local'}.yaml"
+    try:
+        return Environment.model_validate(yaml.safe_load(file.read_text()))
+    except FileNotFoundError:
+        there = ", ".join(sorted(known.stem for known in ENVIRONMENTS.glob("*.yaml")))
+        raise EnvironmentInvalid(
+            f"There is no {file.name} in config/environments (there are: {there}).",
+            state="Nothing was started.",
+            next_step="Set TIDEMARK_ENVIRONMENT to one of them.",
+        ) from None
+    except (ValidationError, yaml.YAMLError) as error:
+        raise EnvironmentInvalid(
+            f"config/environments/{file.name} is not valid: {error}",
+            state="Nothing was started.",
+            next_step="Mend the file, then run the same command again.",
+        ) from error

@@ -1,0 +1,1 @@
+"""The control database: desired state, launches, generations, progress, ledger copy, journal, incidents."""

@@ -1,0 +1,73 @@
+"""The environment in which all Airflow components and everything they start run. The only place for Airflow's settings."""
+
+from urllib.parse import quote
+
+from include.contract.connections import Connection, variable_name
+from include.contract.environment import Environment, LocalStack
+from include.local_stack.home import PROJECT, StackHome
+from include.local_stack.java import find_java
+from include.local_stack.part import base_environment
+from include.local_stack.ports import LOOPBACK
+
+PASSWORD = "airflow_password"  # the names of secrets, not the secrets
+SECRETS = ("airflow_fernet_key", "airflow_jwt_secret", "airflow_session_secret")
+USER = "admin"
+
+
+def airflow_url(ports: dict[str, int]) -> str:
+    return f"http://{LOOPBACK}:{ports['airflow']}"
+
+
+def airflow_environment(
+    home: StackHome,
+    ports: dict[str, int],
+    environment: Environment,
+    settings: LocalStack,
+    kafka: Connection,
+    database: Connection,
+) -> dict[str, str]:
+    connections = {
+        environment.kafka.connection: kafka.to_airflow_json("kafka"),
+        environment.spark.connection: Connection(settings.spark_master, extra={"deploy-mode": "client"}).to_airflow_json("spark"),
+    }
+    return {
+        **base_environment(),
+        **{variable_name(connection_id): value for connection_id, value in connections.items()},
+        **_settings(home, ports, settings),
+        **_secrets(home, database),
+        "AIRFLOW_HOME": str(home.data("airflow")),
+        "JAVA_HOME": str(find_java().parent.parent),
+        "TIDEMARK_HOME": str(home.folder),
+        "TIDEMARK_ENVIRONMENT": "local",
+    }
+
+
+def _settings(home: StackHome, ports: dict[str, int], settings: LocalStack) -> dict[str, str]:
+    return {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        # Supervision must run without anybody having thought of switching it on.
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism),
+        "AIRFLOW__CORE__AUTH_MANAGER": "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{airflow_url(ports)}/execution/",
+        "AIRFLOW__API__BASE_URL": airflow_url(ports),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home.data("airflow") / "logs"),
+        "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
+        # A new DAG file shows up within half a minute instead of five.
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        # Nothing here talks to the outside.
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+
+
+def _secrets(home: StackHome, database: Connection) -> dict[str, str]:
+    fernet_key, jwt_secret, session_secret = (home.secret(name) for name in SECRETS)
+    login = f"{database.login}:{quote(database.password or '')}"
+    return {
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{login}@{database.address}/{database.schema}",
+        "AIRFLOW__CORE__FERNET_KEY": fernet_key,
+        "AIRFLOW__API_AUTH__JWT_SECRET": jwt_secret,
+        "AIRFLOW__API__SECRET_KEY": session_secret,
+    }

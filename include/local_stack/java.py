@@ -1,0 +1,64 @@
+"""Finds the one Java that Spark, Kafka and Ivy run on here. Standard library only."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from include.contract.errors import TidemarkError
+
+JAVA_MAJOR = 17
+WHERE_TO_GET_IT = (
+    "Install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora, RHEL) or openjdk@17 "
+    "(Homebrew), or set JAVA_HOME to a Java 17, then run the same command again."
+)
+
+
+class JavaMissing(TidemarkError):
+    """No Java at all."""
+
+
+class WrongJava(TidemarkError):
+    """A Java that Spark and Kafka were not tested on."""
+
+
+def find_java() -> Path:
+    """The `java` of JAVA_HOME, else of PATH; refused unless it is Java 17."""
+    java = _candidate()
+    found = _major_version(java)
+    if found != JAVA_MAJOR:
+        raise WrongJava(
+            f"{java} is Java {found or 'of an unknown version'}, but Java {JAVA_MAJOR} is needed.",
+            state="Nothing was started.",
+            next_step=_next_step(),
+        )
+    return java.resolve()
+
+
+def _candidate() -> Path:
+    if home := os.environ.get("JAVA_HOME"):
+        java = Path(home) / "bin" / "java"
+        if not java.is_file():
+            raise JavaMissing(
+                f"JAVA_HOME is {home}, but there is no bin/java in it.",
+                state="Nothing was started.",
+                next_step="Unset JAVA_HOME or point it to a Java 17, then run the same command again.",
+            )
+        return java
+    if on_path := shutil.which("java"):
+        return Path(on_path)
+    raise JavaMissing("There is no java on PATH.", state="Nothing was started.", next_step=_next_step())
+
+
+def _major_version(java: Path) -> int | None:
+    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match[1]) if match else None
+
+
+def _next_step() -> str:
+    for home in sorted(Path("/usr/lib/jvm").glob(f"*{JAVA_MAJOR}*")):
+        if (home / "bin" / "java").is_file() and _major_version(home / "bin" / "java") == JAVA_MAJOR:
+            return f"There is one on this machine: run `export JAVA_HOME={home}`, then the same command again."
+    return WHERE_TO_GET_IT

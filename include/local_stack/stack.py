@@ -1,0 +1,185 @@
+"""The whole stack: starts its parts in order, stops them in the reverse order, describes them."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from include.contract.environment import Environment, LocalStack, load_environment
+from include.contract.errors import TidemarkError
+from include.local_stack import airflow_settings, postgres
+from include.local_stack.airflow import COMPONENTS, AirflowPart, ApiServer, make_airflow
+from include.local_stack.disk import check_free_space
+from include.local_stack.home import StackHome
+from include.local_stack.kafka import Kafka
+from include.local_stack.part import NotHealthy, Part
+from include.local_stack.ports import Ports
+from include.local_stack.postgres import Postgres
+from include.local_stack.progress import say, step
+
+SECRETS = [postgres.PASSWORD, airflow_settings.PASSWORD, *airflow_settings.SECRETS]
+STACK_BYTES = 2 * 10**9  # an idle stack takes 0.2 GB; the rest is room for a day of development
+
+
+class NoLocalStack(TidemarkError):
+    """The environment does not describe an embedded stack."""
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    name: str
+    state: str  # healthy, unhealthy, died or stopped
+    port: int | None
+    pid: int | None
+    age_seconds: float | None
+    detail: str
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.state == "healthy"
+
+
+class Stack:
+    def __init__(self, home: StackHome, with_airflow: bool = True) -> None:
+        self.home = home
+        self.environment: Environment = load_environment("local")
+        self.with_airflow = with_airflow
+        self.ports = Ports(home.ports_file)
+
+    @property
+    def settings(self) -> LocalStack:
+        if self.environment.local_stack is None:
+            raise NoLocalStack(
+                "config/environments/local.yaml has no local_stack section.",
+                state="Nothing was started.",
+                next_step="Restore it from version control.",
+            )
+        return self.environment.local_stack
+
+    @property
+    def postgres(self) -> Postgres:
+        return Postgres(self.home, self.ports.chosen)
+
+    @property
+    def kafka(self) -> Kafka:
+        return Kafka(self.home, self.ports.chosen, self.settings)
+
+    @property
+    def airflow(self) -> list[AirflowPart]:
+        environment = self.airflow_environment()
+        return [component(self.home, self.ports.chosen, environment) for component in COMPONENTS]
+
+    @property
+    def api_server(self) -> ApiServer:
+        return ApiServer(self.home, self.ports.chosen, self.airflow_environment())
+
+    def airflow_environment(self) -> dict[str, str]:
+        kafka, database = self.kafka.connection, self.postgres.connection("airflow")
+        return airflow_settings.airflow_environment(
+            self.home, self.ports.chosen, self.environment, self.settings, kafka, database
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order of starting."""
+        return [self.postgres, self.kafka, *(self.airflow if self.with_airflow else [])]
+
+    def up(self, asked_ports: dict[str, int] | None = None) -> bool:
+        """Starts what does not run; False if everything ran already. Stops what it started if it fails or is interrupted."""
+        with self.home.only_one_at_a_time():
+            self._make_home(asked_ports or {})
+            if all(part.is_alive for part in self.parts):
+                self._wait_for(self.parts)
+                return False
+            started: list[Part] = []
+            with _undone_on_failure(started):
+                self._start([self.postgres, self.kafka], started)
+                self.postgres.make_databases()
+                if self.with_airflow:
+                    self._start_airflow(started)
+            self.ports.release()
+            return True
+
+    def down(self) -> list[str]:
+        """Returns the names of the parts that were stopped."""
+        if not self.home.ports_file.exists():
+            return []
+        with self.home.only_one_at_a_time():
+            running = [part for part in reversed(self.parts) if part.process]
+            for part in running:
+                with step(f"stopping {part.name}"):
+                    part.stop()
+            return [part.name for part in running]
+
+    def status(self) -> list[PartStatus]:
+        if not self.home.ports_file.exists():
+            return []
+        return [_describe(part) for part in self.parts]
+
+    def _make_home(self, asked_ports: dict[str, int]) -> None:
+        self.home.make(SECRETS)
+        check_free_space(self.home.folder, STACK_BYTES, "the stack's data")
+        serving = {"postgres": "postgres", "kafka": "kafka", "kafka_controller": "kafka", "airflow": "api-server"}
+        for name, first in self.settings.first_ports.model_dump().items():
+            if name in self.ports.chosen and any(part.is_alive for part in self.parts if part.name == serving[name]):
+                continue
+            if moved := self.ports.choose(name, first, asked_ports.get(name)):
+                say(f"  {moved}")
+
+    def _start(self, parts: list[Part], started: list[Part]) -> None:
+        """All at once, then waits for each."""
+        for part in parts:
+            if not part.is_alive:
+                started.append(part)
+                part.start()
+        self._wait_for(parts)
+
+    def _wait_for(self, parts: list[Part]) -> None:
+        for part in parts:
+            with step(f"{part.name} on port {part.port}" if part.port else part.name):
+                part.wait_until_healthy()
+
+    def _start_airflow(self, started: list[Part]) -> None:
+        with step("Airflow's tables and first user"):
+            make_airflow(self.home, self.airflow_environment())
+        self._start(list(self.airflow), started)
+
+
+@contextmanager
+def _undone_on_failure(started: list[Part]) -> Iterator[None]:
+    """Whatever ends the block early, an error, Ctrl-C or a SIGTERM, stops the parts that were started in it."""
+    previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except BaseException:
+        ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *previous)}
+        for part in reversed(started):
+            with step(f"stopping {part.name}"):
+                part.stop()
+        signal.signal(signal.SIGINT, ignored[signal.SIGINT])
+        raise
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _describe(part: Part) -> PartStatus:
+    process = part.process
+    if process is None:
+        return PartStatus(part.name, "stopped", part.port, None, None, "not started")
+    if not process.is_alive():
+        last = part.last_log_lines(1)
+        return PartStatus(part.name, "died", part.port, process.pid, None, last[0] if last else "no log")
+    state, detail = _ask(part.check_health)
+    return PartStatus(part.name, state, part.port, process.pid, process.age_seconds(), detail)
+
+
+def _ask(check_health: Callable[[], str]) -> tuple[str, str]:
+    try:
+        return "healthy", check_health()
+    except NotHealthy as reason:
+        return "unhealthy", str(reason)

@@ -1,0 +1,1 @@
+"""Proves that Kafka and the sinks agree: window, measure, judge, explain."""

@@ -1,0 +1,1 @@
+"""Observes streams (reads only), decides (pure), acts (the only writer)."""

@@ -1,0 +1,1 @@
+"""Reads what any sink knows of its source, without Spark."""
