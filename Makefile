@@ -15,7 +15,7 @@ help: ## list the targets
 
 up: ## start PostgreSQL, Kafka and Airflow on loopback; prints the address and where the password lies
 	$(SETUP)
-	@$(STACK) up
+	@$(STACK) up --port "airflow=$(AIRFLOW_PORT)" --port "kafka=$(KAFKA_PORT)" --port "postgres=$(POSTGRES_PORT)"
 
 down: ## stop them in order, keep the data
 	$(SETUP) --only-venv

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -37,12 +38,12 @@ class RunFailed(TidemarkError):
 class AirflowPart(Part):
     arguments: ClassVar[list[str]]
 
-    def __init__(self, home: StackHome, ports: dict[str, int], environment: dict[str, str]) -> None:
+    def __init__(self, home: StackHome, ports: dict[str, int], make_environment: Callable[[], dict[str, str]]) -> None:
         super().__init__(home, ports)
-        self._environment = environment
+        self._make_environment = make_environment  # only a start needs it: status and down work without Java
 
     def environment(self) -> dict[str, str]:
-        return self._environment
+        return self._make_environment()
 
     @property
     def folder(self) -> Path:
@@ -83,7 +84,7 @@ class AirflowPart(Part):
 
 class ApiServer(AirflowPart):
     name = "api-server"
-    port_name = "airflow"
+    port_names = ("airflow",)
 
     @property
     def arguments(self) -> list[str]:  # type: ignore[override]

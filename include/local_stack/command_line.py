@@ -43,9 +43,12 @@ def main() -> int:
 
 def up(wanted: argparse.Namespace) -> int:
     stack = Stack(wanted.home)
-    asked = {name: int(port) for name, _, port in (text.partition("=") for text in wanted.port) if port}
     say(f"Starting the stack in {_short(stack.home.folder)}")
-    news = "The stack is up." if stack.up(asked) else "The stack was running already; nothing was changed."
+    news = (
+        "The stack is up."
+        if stack.up({name: number for name, number in wanted.port if number})
+        else "The stack was running already; nothing was changed."
+    )
     say(f"\n{news}\n  Airflow   {airflow_url(stack.ports.chosen)}")
     say(f"  user      {USER}, password in {_short(stack.home.secret_file(PASSWORD))}")
     say(f"  Kafka     {stack.kafka.connection.address}")
@@ -114,6 +117,14 @@ def _short(path: Path) -> str:
     return os.path.relpath(path)
 
 
+def _asked_port(text: str) -> tuple[str, int]:
+    """`kafka=9092`; `kafka=` asks for any free port, which is 0."""
+    name, _, number = text.partition("=")
+    if number and not (number.isdecimal() and 0 < int(number) < 65536):
+        raise argparse.ArgumentTypeError(f"{name.upper()}_PORT is {number!r}, but a port is a number from 1 to 65535")
+    return name, int(number or 0)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m include.local_stack", description=__doc__)
     parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), default=StackHome(VAR / "stack"))
@@ -122,7 +133,7 @@ def _arguments() -> argparse.Namespace:
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
         if run is up:
-            command.add_argument("--port", action="append", default=[], metavar="NAME=NUMBER")
+            command.add_argument("--port", action="append", default=[], type=_asked_port, metavar="NAME=NUMBER")
         if run is logs:
             command.add_argument("part")
             command.add_argument("--lines", type=int, default=50)

@@ -9,6 +9,7 @@ from pathlib import Path
 from include.contract.errors import TidemarkError
 
 JAVA_MAJOR = 17
+INSTALLED_JAVAS = Path("/usr/lib/jvm")  # where Linux packages put them
 WHERE_TO_GET_IT = (
     "Install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora, RHEL) or openjdk@17 "
     "(Homebrew), or set JAVA_HOME to a Java 17, then run the same command again."
@@ -58,7 +59,7 @@ def _major_version(java: Path) -> int | None:
 
 
 def _next_step() -> str:
-    for home in sorted(Path("/usr/lib/jvm").glob(f"*{JAVA_MAJOR}*")):
+    for home in sorted(INSTALLED_JAVAS.glob(f"*{JAVA_MAJOR}*")):
         if (home / "bin" / "java").is_file() and _major_version(home / "bin" / "java") == JAVA_MAJOR:
             return f"There is one on this machine: run `export JAVA_HOME={home}`, then the same command again."
     return WHERE_TO_GET_IT

@@ -60,7 +60,7 @@ class KafkaNotFormatted(TidemarkError):
 
 class Kafka(Part):
     name = "kafka"
-    port_name = "kafka"
+    port_names = ("kafka", "kafka_controller")
     start_patience_seconds = 60
 
     def __init__(self, home: StackHome, ports: dict[str, int], settings: LocalStack) -> None:

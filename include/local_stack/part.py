@@ -9,9 +9,11 @@ from collections import deque
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
+
 from include.contract.errors import TidemarkError
 from include.local_stack.home import PROJECT, StackHome
-from include.local_stack.processes import ProcessRecord, read_record, start_detached, stop_session
+from include.local_stack.processes import ProcessRecord, kill_all, read_record, session_members, start_detached, stop_gently
 
 LOG_LINES_SHOWN = 8
 
@@ -32,7 +34,7 @@ class Part(ABC):
     """Subclasses say what to run and how to ask it whether it works; they hold no state of their own."""
 
     name: ClassVar[str]
-    port_name: ClassVar[str | None] = None
+    port_names: ClassVar[tuple[str, ...]] = ()  # the first is the one to connect to
     gentle_signal: ClassVar[signal.Signals] = signal.SIGTERM
     stop_patience_seconds: ClassVar[float] = 20
     start_patience_seconds: ClassVar[float] = 120
@@ -63,7 +65,7 @@ class Part(ABC):
 
     @property
     def port(self) -> int | None:
-        return self.ports.get(self.port_name) if self.port_name else None
+        return self.ports.get(self.port_names[0]) if self.port_names else None
 
     @property
     def process(self) -> ProcessRecord | None:
@@ -73,11 +75,14 @@ class Part(ABC):
     def is_alive(self) -> bool:
         return self.process is not None and self.process.is_alive()
 
+    def living_processes(self) -> list[psutil.Process]:
+        """The part and all it started, also after the part itself has died."""
+        return session_members(self.process.pid) if self.process else []
+
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        kill_all(self.living_processes)  # if the part died, its children may still hold the port or the data
         self.prepare()
-        if leftover := self.process:  # its leader died; children may still hold the port or the data
-            stop_session(leftover, self.gentle_signal, patience_seconds=0)
         start_detached(self.command(), self.environment(), self.folder, self.home.log(self.name), self.home.record(self.name))
 
     def wait_until_healthy(self) -> str:
@@ -97,7 +102,8 @@ class Part(ABC):
         process = self.process
         if process is None:
             return "was not running"
-        how = stop_session(process, self.gentle_signal, self.stop_patience_seconds)
+        how = stop_gently(process, self.gentle_signal, self.stop_patience_seconds)
+        kill_all(self.living_processes)
         self.clear_after_stop()
         self.home.record(self.name).unlink()
         return how

@@ -6,6 +6,8 @@ drops when the choosing command ends, by which time the part itself listens ther
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,7 +23,7 @@ class PortTaken(TidemarkError):
 
 
 class Ports:
-    """The ports of one stack. Hold this object until the parts listen."""
+    """The ports of one stack."""
 
     def __init__(self, memory: Path) -> None:
         self._memory = memory
@@ -31,19 +33,25 @@ class Ports:
     def choose(self, name: str, first: int, asked_for: int | None = None) -> str | None:
         """Sets `chosen[name]`; returns a sentence if that is not the port it was last time."""
         remembered = self.chosen.get(name)
+        reason = "as asked"
         if asked_for:
             self._take_exactly(name, asked_for)
         elif not (remembered and self._claim(remembered)):
+            reason = f"which is taken by {holder_of(remembered)}" if remembered else ""
             self.chosen[name] = next(port for port in range(first, first + PORTS_TRIED) if self._claim(port))
         self._remember()
-        if remembered and remembered != self.chosen[name] and not asked_for:
-            return f"port {remembered} of {name} is taken by {holder_of(remembered)}; {self.chosen[name]} is used instead"
-        return None
+        moved = remembered and remembered != self.chosen[name]
+        return f"{name} moves to port {self.chosen[name]} from {remembered}, {reason}" if moved else None
 
-    def release(self) -> None:
-        for claim in self._claims.values():
-            claim.close()
-        self._claims.clear()
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Around choosing and starting: afterwards the parts listen themselves, and the claims are let go."""
+        try:
+            yield
+        finally:
+            for claim in self._claims.values():
+                claim.close()
+            self._claims.clear()
 
     def _take_exactly(self, name: str, port: int) -> None:
         if not self._claim(port):

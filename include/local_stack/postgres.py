@@ -4,8 +4,10 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
+import psutil
 import psycopg2
 from psycopg2.extensions import connection as PostgresConnection
 from psycopg2.sql import SQL, Identifier
@@ -14,6 +16,7 @@ from include.contract.connections import Connection
 from include.contract.errors import TidemarkError
 from include.local_stack.part import NotHealthy, Part
 from include.local_stack.ports import LOOPBACK
+from include.local_stack.processes import processes_in
 
 PASSWORD = "postgres_password"  # the name of the secret, not the secret
 SUPERUSER = "tidemark"
@@ -27,7 +30,7 @@ class DatabaseNotMade(TidemarkError):
 
 class Postgres(Part):
     name = "postgres"
-    port_name = "postgres"
+    port_names = ("postgres",)
     gentle_signal = signal.SIGINT  # "fast shutdown": end sessions, write everything, go
     start_patience_seconds = 60
 
@@ -48,9 +51,13 @@ class Postgres(Part):
             *("-c", "max_connections=200"),  # Airflow's components, drivers and tests each hold a few
         ]
 
+    def living_processes(self) -> list[psutil.Process]:
+        """Each PostgreSQL process begins a session of its own, but all of them work in the cluster's folder."""
+        return [*super().living_processes(), *processes_in(self.cluster)]
+
     def check_health(self) -> str:
         try:
-            with self.connect("postgres") as connection, connection.cursor() as cursor:
+            with closing(self.connect("postgres")) as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT current_setting('server_version')")
                 (version,) = cursor.fetchone() or ("?",)
         except psycopg2.OperationalError as error:
@@ -67,15 +74,13 @@ class Postgres(Part):
         return Connection(LOOPBACK, self.port, SUPERUSER, self.home.secret(PASSWORD), database)
 
     def make_databases(self) -> None:
-        connection = self.connect("postgres")
-        connection.autocommit = True  # CREATE DATABASE runs outside a transaction
-        with connection.cursor() as cursor:
+        with closing(self.connect("postgres")) as connection, connection.cursor() as cursor:
+            connection.autocommit = True  # CREATE DATABASE runs outside a transaction
             cursor.execute("SELECT datname FROM pg_database")
             there = {name for (name,) in cursor.fetchall()}
             for database in DATABASES:
                 if database not in there:
                     cursor.execute(SQL("CREATE DATABASE {}").format(Identifier(database)))
-        connection.close()
 
     def _make_cluster(self) -> None:
         """Into a folder beside, renamed when complete: a killed initdb is thrown away by the next one."""
@@ -104,16 +109,8 @@ class Postgres(Part):
 
     def _forget_dead_postmaster(self) -> None:
         """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start."""
-        lock = self.cluster / "postmaster.pid"
-        if lock.exists() and not self.is_alive and not _is_postmaster_of(int(lock.read_text().split()[0]), self.cluster):
-            lock.unlink()
-
-
-def _is_postmaster_of(pid: int, cluster: Path) -> bool:
-    try:
-        return Path(f"/proc/{pid}/cwd").readlink() == cluster.resolve()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        if not processes_in(self.cluster):
+            (self.cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _program(name: str) -> Path:

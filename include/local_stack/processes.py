@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,22 +33,20 @@ class ProcessRecord:
 
 
 def start_detached(command: list[str], environment: dict[str, str], folder: Path, log: Path, record: Path) -> None:
-    """Returns as soon as the child has written its own record (see `become_part`), or has failed to."""
+    """Returns when the process has written its own record and runs `command` (see `become_part`), or has failed to."""
     if log.exists() and log.stat().st_size > LOG_BYTES_KEPT:
         log.replace(log.with_suffix(".log.1"))
     record.unlink(missing_ok=True)
     with log.open("ab") as output, _no_interruption():
-        child = subprocess.Popen(
+        subprocess.run(
             [sys.executable, "-m", "include.local_stack.become_part", str(record), *command],
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            check=False,  # a part that could not start shows as dead, with the reason in its log
         )
-        while not record.exists() and child.poll() is None:
-            time.sleep(0.01)
 
 
 @contextmanager
@@ -75,22 +73,38 @@ def start_ticks(pid: int) -> int | None:
         return None
 
 
-def stop_session(leader: ProcessRecord, gentle: signal.Signals, patience_seconds: float) -> str:
-    """Asks the leader, waits, then kills whatever is left of its session. Returns how it ended."""
-    ending = "stopped"
-    if leader.is_alive():
-        os.kill(leader.pid, gentle)
-        if not _wait_until(lambda: not leader.is_alive(), patience_seconds):
-            ending = f"killed after {patience_seconds:.0f} s without an answer"
-    for process in session_members(leader.pid):
-        _kill(process)
-    _wait_until(lambda: not session_members(leader.pid), 10)
-    return ending
+def stop_gently(leader: ProcessRecord, gentle: signal.Signals, patience_seconds: float) -> str:
+    """Asks the leader and waits. Returns how it ended; `kill_all` ends what did not."""
+    if not leader.is_alive():
+        return "had died"
+    os.kill(leader.pid, gentle)
+    if _wait_until(lambda: not leader.is_alive(), patience_seconds):
+        return "stopped"
+    return f"killed after {patience_seconds:.0f} s without an answer"
+
+
+def kill_all(living: Callable[[], list[psutil.Process]]) -> None:
+    for process in living():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    _wait_until(lambda: not living(), patience_seconds=10)
 
 
 def session_members(session: int) -> list[psutil.Process]:
     """Living processes of a Unix session, whether or not its leader still lives."""
     return [process for process in psutil.process_iter() if _session_of(process.pid) == session and not _is_zombie(process.pid)]
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Living processes whose working directory is exactly this folder."""
+    return [process for process in psutil.process_iter() if _folder_of(process.pid) == folder]
+
+
+def _folder_of(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
 
 
 def _session_of(pid: int) -> int | None:
@@ -105,13 +119,6 @@ def _is_zombie(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def _kill(process: psutil.Process) -> None:
-    try:
-        process.kill()
-    except psutil.NoSuchProcess:
-        return
 
 
 def _wait_until(condition: Callable[[], bool], patience_seconds: float) -> bool:

@@ -11,6 +11,7 @@ from include.local_stack import airflow_settings, postgres
 from include.local_stack.airflow import COMPONENTS, AirflowPart, ApiServer, make_airflow
 from include.local_stack.disk import check_free_space
 from include.local_stack.home import StackHome
+from include.local_stack.java import find_java
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import NotHealthy, Part
 from include.local_stack.ports import Ports
@@ -66,12 +67,11 @@ class Stack:
 
     @property
     def airflow(self) -> list[AirflowPart]:
-        environment = self.airflow_environment()
-        return [component(self.home, self.ports.chosen, environment) for component in COMPONENTS]
+        return [component(self.home, self.ports.chosen, self.airflow_environment) for component in COMPONENTS]
 
     @property
     def api_server(self) -> ApiServer:
-        return ApiServer(self.home, self.ports.chosen, self.airflow_environment())
+        return ApiServer(self.home, self.ports.chosen, self.airflow_environment)
 
     def airflow_environment(self) -> dict[str, str]:
         kafka, database = self.kafka.connection, self.postgres.connection("airflow")
@@ -86,8 +86,9 @@ class Stack:
 
     def up(self, asked_ports: dict[str, int] | None = None) -> bool:
         """Starts what does not run; False if everything ran already. Stops what it started if it fails or is interrupted."""
-        with self.home.only_one_at_a_time():
-            self._make_home(asked_ports or {})
+        with self.home.only_one_at_a_time(), self.ports.held():
+            self._make_home()
+            self._choose_ports(asked_ports or {})
             if all(part.is_alive for part in self.parts):
                 self._wait_for(self.parts)
                 return False
@@ -97,7 +98,6 @@ class Stack:
                 self.postgres.make_databases()
                 if self.with_airflow:
                     self._start_airflow(started)
-            self.ports.release()
             return True
 
     def down(self) -> list[str]:
@@ -107,8 +107,7 @@ class Stack:
         with self.home.only_one_at_a_time():
             running = [part for part in reversed(self.parts) if part.process]
             for part in running:
-                with step(f"stopping {part.name}"):
-                    part.stop()
+                _stop(part)
             return [part.name for part in running]
 
     def status(self) -> list[PartStatus]:
@@ -116,15 +115,22 @@ class Stack:
             return []
         return [_describe(part) for part in self.parts]
 
-    def _make_home(self, asked_ports: dict[str, int]) -> None:
+    def _make_home(self) -> None:
+        find_java()
         self.home.make(SECRETS)
         check_free_space(self.home.folder, STACK_BYTES, "the stack's data")
-        serving = {"postgres": "postgres", "kafka": "kafka", "kafka_controller": "kafka", "airflow": "api-server"}
-        for name, first in self.settings.first_ports.model_dump().items():
-            if name in self.ports.chosen and any(part.is_alive for part in self.parts if part.name == serving[name]):
-                continue
-            if moved := self.ports.choose(name, first, asked_ports.get(name)):
-                say(f"  {moved}")
+
+    def _choose_ports(self, asked_ports: dict[str, int]) -> None:
+        """For the parts that do not run. If one must move, Airflow, which knows it by its old port, is started anew."""
+        first_ports = self.settings.first_ports.model_dump()
+        names = [name for part in self.parts if not part.is_alive for name in part.port_names]
+        moved = [self.ports.choose(name, first_ports[name], asked_ports.get(name)) for name in names]
+        for news in filter(None, moved):
+            say(f"  {news}")
+        if any(moved) and self.with_airflow:
+            for part in self.airflow:
+                if part.is_alive:
+                    _stop(part)
 
     def _start(self, parts: list[Part], started: list[Part]) -> None:
         """All at once, then waits for each."""
@@ -148,19 +154,26 @@ class Stack:
 @contextmanager
 def _undone_on_failure(started: list[Part]) -> Iterator[None]:
     """Whatever ends the block early, an error, Ctrl-C or a SIGTERM, stops the parts that were started in it."""
-    previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]  # nohup
+    previous = {number: signal.signal(number, _interrupt) for number in heard}
     try:
         yield
     except BaseException:
         ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *previous)}
         for part in reversed(started):
-            with step(f"stopping {part.name}"):
-                part.stop()
+            _stop(part)
         signal.signal(signal.SIGINT, ignored[signal.SIGINT])
         raise
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _stop(part: Part) -> None:
+    with step(f"stopping {part.name}"):
+        how = part.stop()
+    if how != "stopped":
+        say(f"    {part.name} {how}")
 
 
 def _interrupt(*_: object) -> None:

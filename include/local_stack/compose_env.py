@@ -1,0 +1,38 @@
+"""`make compose-env`: writes .env, the generated passwords without which docker-compose.yaml refuses to start.
+
+Standard library only: on the host nothing else need be installed.
+"""
+
+import base64
+import os
+import secrets
+import sys
+from pathlib import Path
+
+ENV_FILE = Path(__file__).resolve().parents[2] / ".env"
+NAMES = ("POSTGRES_PASSWORD", "AIRFLOW_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_JWT_SECRET", "AIRFLOW_SESSION_SECRET")
+
+
+def main(file: Path = ENV_FILE) -> int:
+    try:
+        write_env(file)
+    except FileExistsError:
+        print(f"{file.name} is there already; nothing was changed. To change passwords, edit it and the services by hand.")
+        return 1
+    print(f"Wrote {file.name}, readable by you alone. Airflow's user is admin, its password AIRFLOW_PASSWORD in that file.")
+    return 0
+
+
+def write_env(file: Path) -> None:
+    """Never over an existing one: its passwords are already in the volumes."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as env:
+        env.writelines(f"{name}={_secret()}\n" for name in NAMES)
+
+
+def _secret() -> str:
+    """The form of a Fernet key; of its characters none needs escaping in a URL or an .env file but '=', which ends it."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""What can go wrong while the stack starts: each case says what to do next, and leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.local_stack.home import StackHome
+from include.local_stack.kafka import Kafka
+from include.local_stack.part import PartDied
+from include.local_stack.stack import Stack
+from tests.running import PROJECT, stack_command, wait_for
+
+
+@contextmanager
+def an_up_that_has_started(home: StackHome, part: str) -> Iterator[subprocess.Popen[str]]:
+    """A real `up` command, caught at the moment the given part has a process."""
+    command = [sys.executable, "-m", "include.local_stack", "--home", str(home.folder), "up"]
+    with (
+        _signals_of_a_terminal(),
+        subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as up,
+    ):
+        try:
+            wait_for(f"a record of {part}", home.record(part).exists, seconds=60)
+            yield up
+        finally:
+            up.kill()
+            up.wait()
+            Stack(home).down()
+
+
+@contextmanager
+def _signals_of_a_terminal() -> Iterator[None]:
+    """A background job of a shell ignores SIGINT, one under nohup SIGHUP, and children inherit that; these tests must not."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def processes_of(home: StackHome) -> list[psutil.Process]:
+    """Whoever has this home on its command line or works in it, found without the product's own records."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            places = [*process.cmdline(), process.cwd()]
+        except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+            continue
+        if process.pid != os.getpid() and any(str(home.folder) in place for place in places):
+            found.append(process)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [("postgres", signal.SIGINT), ("kafka", signal.SIGTERM), ("kafka", signal.SIGHUP), ("api-server", signal.SIGINT)],
+)
+def test_an_interrupted_start_stops_what_it_started(tmp_path: Path, part: str, number: signal.Signals) -> None:
+    home = StackHome(tmp_path / "interrupted")
+    with an_up_that_has_started(home, part) as up:
+        up.send_signal(number)
+        said, _ = up.communicate(timeout=60)
+        assert up.returncode == 130, said
+        assert "Interrupted" in said
+        assert processes_of(home) == []
+        assert list((home.folder / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["postgres", "kafka"])
+def test_a_killed_start_leaves_only_what_the_next_command_finds(tmp_path: Path, part: str) -> None:
+    home = StackHome(tmp_path / "killed")
+    with an_up_that_has_started(home, part) as up:
+        up.kill()
+        up.wait()
+        assert processes_of(home) != []
+        assert stack_command(home, "down").returncode == 0
+        assert processes_of(home) == []
+
+
+def test_a_start_goes_on_after_one_that_was_killed(small_stack: Stack) -> None:
+    with an_up_that_has_started(small_stack.home, "kafka") as up:
+        up.kill()
+        up.wait()
+        again = Stack(small_stack.home, with_airflow=False)
+        again.up()
+        assert [part.state for part in again.status()] == ["healthy", "healthy"]
+
+
+def test_a_port_that_was_asked_for_and_is_taken_names_its_holder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = stack_command(StackHome(tmp_path), "up", "--port", f"kafka={port}")
+    assert refused.returncode == 1
+    assert f"PortTaken: Port {port}, asked for by KAFKA_PORT, is taken by pid {os.getpid()} (" in refused.stderr
+    assert processes_of(StackHome(tmp_path)) == []
+
+
+def test_a_remembered_port_that_is_taken_is_left_to_its_holder(small_stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    small_stack.up()
+    small_stack.down()
+    before = small_stack.ports.chosen["kafka"]
+    with socket.create_server(("127.0.0.1", before)):
+        again = Stack(small_stack.home, with_airflow=False)
+        again.up()
+        assert again.ports.chosen["kafka"] != before
+        assert f"from {before}, which is taken by pid {os.getpid()}" in capsys.readouterr().out
+        assert all(part.is_healthy for part in again.status())
+
+
+def test_a_broker_that_dies_at_start_shows_its_last_lines(small_stack: Stack) -> None:
+    small_stack.up()
+    small_stack.down()
+    meta = small_stack.home.data("kafka") / "logs" / "meta.properties"
+    meta.write_text(re.sub("node.id=1", "node.id=2", meta.read_text()))
+    with pytest.raises(PartDied) as died:
+        Stack(small_stack.home, with_airflow=False).up()
+    assert "node" in died.value.happened
+    assert "make logs PART=kafka" in died.value.next_step
+    assert processes_of(small_stack.home) == []
+
+
+def test_stale_records_that_point_to_a_living_stranger_are_seen_through(small_stack: Stack) -> None:
+    small_stack.up()
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        for part in small_stack.parts:
+            os.kill(part.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+        wait_for("the end of all parts", lambda: not any(part.is_alive for part in small_stack.parts))
+        for part in small_stack.parts:
+            small_stack.home.record(part.name).write_text(json.dumps({"pid": stranger.pid, "start_ticks": 1}))
+        postmaster = small_stack.home.data("postgres") / "data" / "postmaster.pid"
+        postmaster.write_text(re.sub(r"^\d+", str(stranger.pid), postmaster.read_text()))
+
+        assert [part.state for part in small_stack.status()] == ["died", "died"]
+        small_stack.up()
+        assert all(part.is_healthy for part in small_stack.status())
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_database_that_was_half_made_is_made_again(small_stack: Stack) -> None:
+    half_made = small_stack.home.data("postgres") / "unfinished"
+    half_made.mkdir(parents=True)
+    (half_made / "PG_VERSION").write_text("18")
+    small_stack.up()
+    assert not half_made.exists()
+
+
+def test_a_full_disk_is_named_with_the_next_step(tmp_path: Path) -> None:
+    home = StackHome(tmp_path / "full")
+    home.folder.mkdir()
+    home.ports_file.with_suffix(".new").symlink_to("/dev/full")
+    refused = stack_command(home, "up")
+    assert refused.returncode == 1
+    assert "DiskFull" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert "df -h" in refused.stderr
+
+
+def test_two_stacks_that_start_at_the_same_moment_share_no_port(tmp_path: Path) -> None:
+    one, two = (StackHome(tmp_path / name) for name in ("one", "two"))
+    with an_up_that_has_started(one, "kafka"), an_up_that_has_started(two, "kafka"):
+        first, second = (set(json.loads(home.ports_file.read_text()).values()) for home in (one, two))
+    assert len(first) == len(second) == 4
+    assert not first & second
+
+
+def test_the_wrong_java_stops_a_start_before_anything_runs(tmp_path: Path) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    home = StackHome(tmp_path / "stack")
+    refused = stack_command(home, "up", JAVA_HOME=str(java.parent.parent))
+    assert refused.returncode == 1
+    assert "is Java 11, but Java 17 is needed" in refused.stderr
+    assert processes_of(home) == []
+
+
+def test_kafka_is_not_healthy_while_nothing_answers(small_stack: Stack) -> None:
+    small_stack.up()
+    kafka = small_stack.kafka
+    os.kill(kafka.process.pid, signal.SIGSTOP)  # type: ignore[union-attr]
+    try:
+        seen = {part.name: part.state for part in small_stack.status()}
+    finally:
+        os.kill(kafka.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
+    assert seen == {"postgres": "healthy", Kafka.name: "unhealthy"}

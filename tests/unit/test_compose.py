@@ -1,0 +1,110 @@
+"""docker-compose.yaml keeps the compose schema and our rules. It cannot be run here: no Docker engine is assumed."""
+
+import copy
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from include.local_stack.compose_env import NAMES, main, write_env
+from tests.running import PROJECT
+
+Compose = dict[str, Any]
+ONE_SHOT = {"airflow-setup"}
+
+
+@pytest.fixture
+def compose() -> Compose:
+    return copy.deepcopy(yaml.safe_load((PROJECT / "docker-compose.yaml").read_text()))
+
+
+def broken_rules(compose: Compose) -> list[str]:
+    broken = []
+    for name, service in compose["services"].items():
+        if not re.search(r":\d+\.\d+(\.\d+)?[a-z0-9.-]*$", service["image"]):
+            broken.append(f"{name}: image {service['image']} is not pinned")
+        if name not in ONE_SHOT and "healthcheck" not in service:
+            broken.append(f"{name}: no health check")
+        broken += [
+            f"{name}: port {port} is open to the network"
+            for port in service.get("ports", [])
+            if not port.startswith("127.0.0.1:")
+        ]
+        broken += [
+            f"{name}: {variable} has a default" for variable, value in service["environment"].items() if _is_open(variable, value)
+        ]
+    return broken
+
+
+def _is_open(variable: str, value: str) -> bool:
+    is_secret = re.search("PASSWORD|SECRET|FERNET|SQL_ALCHEMY_CONN", variable)
+    return bool(is_secret) and not re.search(r"\$\{[A-Z_]+:\?[^}]+\}", value)
+
+
+def test_the_file_keeps_the_compose_schema() -> None:
+    checked = schema_check(PROJECT / "docker-compose.yaml")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_file_that_breaks_the_schema_is_found(tmp_path: Path, compose: Compose) -> None:
+    compose["services"]["kafka"]["imagge"] = "apache/kafka"
+    (tmp_path / "compose.yaml").write_text(yaml.safe_dump(compose))
+    assert schema_check(tmp_path / "compose.yaml").returncode == 1
+
+
+def schema_check(file: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_file_keeps_our_rules(compose: Compose) -> None:
+    assert broken_rules(compose) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "change", "complaint"),
+    [
+        ("kafka", lambda service: service.update(image="apache/kafka:latest"), "not pinned"),
+        ("scheduler", lambda service: service.pop("healthcheck"), "no health check"),
+        ("api-server", lambda service: service.update(ports=["8080:8080"]), "open to the network"),
+        ("postgres", lambda service: service["environment"].update(POSTGRES_PASSWORD="postgres"), "has a default"),  # noqa: S106
+        ("postgres", lambda service: service["environment"].update(POSTGRES_PASSWORD="${PASSWORD:-x}"), "has a default"),  # noqa: S106
+    ],
+    ids=["unpinned image", "no health check", "open port", "fixed password", "default password"],
+)
+def test_each_rule_can_be_broken(compose: Compose, service: str, change: Callable[[Any], Any], complaint: str) -> None:
+    change(compose["services"][service])
+    assert [rule for rule in broken_rules(compose) if rule.startswith(service) and complaint in rule]
+
+
+def test_the_generated_env_holds_exactly_what_the_file_asks_for() -> None:
+    asked_for = set(re.findall(r"\$\{([A-Z_]+):\?", (PROJECT / "docker-compose.yaml").read_text()))
+    assert asked_for == set(NAMES)
+
+
+def test_the_env_file_is_for_its_owner_alone_and_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / ".env"
+    write_env(file)
+    first = file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len({line.partition("=")[2] for line in first.splitlines()}) == len(NAMES)
+    assert main(file) == 1
+    assert file.read_text() == first
+    shown = capsys.readouterr().out
+    assert not [line for line in first.splitlines() if line.partition("=")[2] in shown]
+
+
+def test_the_images_are_the_versions_of_the_embedded_stack(compose: Compose) -> None:
+    """What was tested embedded is what runs in containers."""
+    from importlib.metadata import version
+
+    locked = (PROJECT / "config" / "jars.lock").read_text()
+    kafka = re.search(r"org\.apache\.kafka:kafka_2\.13:(\S+)", locked)
+    assert kafka is not None
+    assert compose["services"]["kafka"]["image"] == f"apache/kafka:{kafka[1]}"
+    assert f"uv=={version('uv')}" in (PROJECT / "Dockerfile").read_text()

@@ -1,0 +1,33 @@
+"""What may be imported where, seen at run time and not only in the source."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.running import PROJECT
+
+JOBS = sorted(f"jobs.{file.stem}" for file in (PROJECT / "jobs").glob("*.py") if file.stem != "__init__")
+REFUSE_AIRFLOW = """
+import sys, importlib
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "airflow":
+            raise ImportError(f"{name} is not installed here")
+sys.meta_path.insert(0, Refuse())
+importlib.import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_imports_without_airflow(job: str) -> None:
+    done = subprocess.run([sys.executable, "-c", REFUSE_AIRFLOW, job], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_preparing_needs_nothing_but_the_standard_library() -> None:
+    """It runs before anything is installed: -I -S leaves only the standard library on the path."""
+    modules = "include.local_stack.prepare, include.jars.cache, include.local_stack.compose_env"
+    code = f"import sys; sys.path.insert(0, '.'); import {modules}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
