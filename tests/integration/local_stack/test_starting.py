@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from include.local_stack.home import StackHome
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import PartDied
+from include.local_stack.postgres import SERVER_USER, as_server_user, program
 from include.local_stack.stack import Stack
 from tests.running import PROJECT, stack_command, wait_for
 
@@ -154,6 +156,20 @@ def test_a_database_that_was_half_made_is_made_again(small_stack: Stack) -> None
     (half_made / "PG_VERSION").write_text("18")
     small_stack.up()
     assert not half_made.exists()
+
+
+def test_the_database_is_made_in_a_clone_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    """As root PostgreSQL runs as another user, who must still reach its programs and its data."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    shutil.copytree(program("initdb").parents[1], private / "postgres", ignore=shutil.ignore_patterns("include"))
+    data = private / "data"
+    data.mkdir()
+    if os.geteuid() == 0:
+        shutil.chown(data, SERVER_USER)
+    command = [*as_server_user(), str(private / "postgres" / "bin" / "initdb"), "--no-sync", "-D", str(data)]
+    made = subprocess.run(command, cwd=private, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
 
 
 def test_a_full_disk_is_named_with_the_next_step(tmp_path: Path) -> None:
