@@ -1,4 +1,4 @@
-# Airflow, Spark and the jobs in one image. Everything in it is locked: Python packages by hash, jars by SHA-256.
+# Airflow, Spark and the jobs in one image. Python packages are locked by hash, jars by SHA-256.
 FROM python:3.11.13-slim-bookworm
 
 RUN apt-get update \
@@ -10,7 +10,7 @@ RUN apt-get update \
 WORKDIR /opt/tidemark
 COPY requirements.txt .
 RUN pip install --no-cache-dir uv==0.13.7 \
- && uv pip install --system --no-cache --require-hashes -r requirements.txt
+ && uv pip install --system --no-cache --compile-bytecode --require-hashes -r requirements.txt
 
 COPY config/ config/
 COPY include/ include/

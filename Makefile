@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv/bin/python
 SETUP  := @$(PYTHON) -m include.local_stack.prepare
 STACK  := $(VENV) -m include.local_stack
-export PYTHONDONTWRITEBYTECODE := 1
+# Looking and stopping use the .venv that the stack runs from, and never make another one.
+EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; exit 1; }
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
@@ -18,19 +19,19 @@ up: ## start PostgreSQL, Kafka and Airflow on loopback; prints the address and w
 	@$(STACK) up --port "airflow=$(AIRFLOW_PORT)" --port "kafka=$(KAFKA_PORT)" --port "postgres=$(POSTGRES_PORT)"
 
 down: ## stop them in order, keep the data
-	$(SETUP) --only-venv
+	$(EXISTING)
 	@$(STACK) down
 
 status: ## one table of parts; exit code 0 only if every part is healthy
-	$(SETUP) --only-venv
+	$(EXISTING)
 	@$(STACK) status
 
 logs: ## the log of one part: make logs PART=kafka [LINES=50]
-	$(SETUP) --only-venv
+	$(EXISTING)
 	@$(STACK) logs "$(PART)" --lines $(or $(LINES),50)
 
 clean: ## ask, then remove var/ with all its data
-	$(SETUP) --only-venv
+	$(EXISTING)
 	@$(STACK) clean
 
 demo: ## a stack of its own in var/demo: records through Kafka, Spark and Delta, started by Airflow, counted

@@ -12,7 +12,8 @@ Sends records from Kafka through Spark and Delta and back to Kafka, and counts t
 
 **Steps** Send, stream into Delta, send back, count. It succeeds only if every record came back exactly once.
 
-**If it fails half-way** nothing needs to be mended: run it again. The task's log ends with what was counted.
+**If it fails half-way** nothing needs to be mended: clear the task or trigger a new run, each try has records and a folder
+of its own. The task's log ends with what was counted.
 
 **Undo** Not needed.
 """
@@ -33,5 +34,5 @@ with DAG(
     SubmitJob(
         task_id="send_and_count",
         job="check_deployment",
-        application_args=["--records", "{{ params.records }}", "--run", "{{ run_id }}"],
+        application_args=["--records", "{{ params.records }}", "--run", "{{ run_id }}-{{ ti.try_number }}"],
     )

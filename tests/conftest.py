@@ -1,31 +1,45 @@
-"""What all tests share: one whole stack and one Spark session per run, on spare ports, in a folder with a space."""
+"""What all tests share: one whole stack and one Spark session per run, on spare ports, in a folder with an awkward name."""
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from include.local_stack.home import StackHome
 from include.local_stack.stack import Stack
+from jobs.session import open_session
+from tests.running import command_lines, stack_command, watching
 
-PROJECT = Path(__file__).resolve().parents[1]
+
+@dataclass(frozen=True)
+class FirstStart:
+    """The very first `up` of the shared stack, with everything it said and every command line there was meanwhile."""
+
+    home: StackHome
+    exit_code: int
+    said: str
+    command_lines: set[str]
 
 
 @pytest.fixture(scope="session")
-def stack_home(tmp_path_factory: pytest.TempPathFactory) -> StackHome:
-    return StackHome(tmp_path_factory.mktemp("stack") / "with a space")
-
-
-@pytest.fixture(scope="session")
-def stack(stack_home: StackHome) -> Iterator[Stack]:
-    """PostgreSQL, Kafka and Airflow, running. A test that harms a part mends it."""
-    stack = Stack(stack_home)
+def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
+    home = StackHome(tmp_path_factory.mktemp("stack") / "où, with a space")
     try:
-        stack.up()
-        yield stack
+        with watching(command_lines, every_seconds=0.02) as seen:
+            done = stack_command(home, "up")
+        yield FirstStart(home, done.returncode, done.stdout + done.stderr, seen)
     finally:
-        stack.down()
+        Stack(home).down()
+
+
+@pytest.fixture(scope="session")
+def stack(first_start: FirstStart) -> Stack:
+    """PostgreSQL, Kafka and Airflow, running. A test that harms a part mends it."""
+    assert first_start.exit_code == 0, first_start.said
+    return Stack(first_start.home)
 
 
 @pytest.fixture
@@ -39,11 +53,16 @@ def small_stack(tmp_path: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def job_environment(stack: Stack) -> Iterator[dict[str, str]]:
-    """This process gets what a job under Airflow finds in its environment."""
+def spark(stack: Stack) -> Iterator[SparkSession]:
+    """One session for all tests, in the environment that a job under Airflow finds."""
     before = dict(os.environ)
-    environment = stack.airflow_environment()
-    os.environ.update(environment)
-    yield environment
+    os.environ.update(stack.airflow_environment())
+    session = open_session("tests")
+    gateway = session.sparkContext._gateway
+    yield session
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends when this does; otherwise only some time after the tests
+    gateway.proc.wait(30)
     os.environ.clear()
     os.environ.update(before)

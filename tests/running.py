@@ -1,11 +1,15 @@
-"""Runs the product's own commands, as a person would type them."""
+"""Runs the product's own commands, as a person would type them, and looks at what they leave, without its own records."""
 
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 from include.local_stack.home import StackHome
 
@@ -28,8 +32,65 @@ def stack_command(home: StackHome, *arguments: str, **environment: str) -> subpr
     return run_module("include.local_stack", "--home", str(home.folder), *arguments, **environment)
 
 
-def wait_for(what: str, condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
-        time.sleep(0.05)
+        time.sleep(0.02)
+
+
+def processes_of(home: StackHome) -> list[psutil.Process]:
+    """Whoever has this home on its command line, works in it, or has one of its files open as its output."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _is_of(process, str(home.folder))]
+
+
+def _is_of(process: psutil.Process, folder: str) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        output = str(Path(f"/proc/{process.pid}/fd/1").readlink())
+        return any(folder in place for place in (*process.cmdline(), process.cwd(), output))
+    except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+
+
+def listening_addresses(processes: list[psutil.Process]) -> set[tuple[str, int]]:
+    found: set[tuple[str, int]] = set()
+    for process in processes:
+        try:
+            connections = process.net_connections(kind="tcp")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        listening = [connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN]
+        found |= {(address.ip.removeprefix("::ffff:"), address.port) for address in listening}
+    return found
+
+
+@contextmanager
+def watching(look: Callable[[], set[str]], every_seconds: float) -> Iterator[set[str]]:
+    """Everything that `look` ever saw while the block ran."""
+    seen: set[str] = set()
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(every_seconds):
+            seen.update(look())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        finished.set()
+        watcher.join()
+
+
+def command_lines() -> set[str]:
+    """Of every process of the machine, read as any user could."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found.add((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found

@@ -7,6 +7,7 @@ the cache by rename, so a killed fetch leaves nothing half-made in it.
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,8 @@ def fill_cache(java: Path) -> list[Jar]:
     cache_folder().mkdir(parents=True, exist_ok=True)
     with _only_one_at_a_time():
         wanted = missing_jars(read_jar_lock())
+        for abandoned in cache_folder().parent.glob("fetching-*"):  # by a fetch that was killed; we hold the lock
+            shutil.rmtree(abandoned)
         if wanted:
             with tempfile.TemporaryDirectory(dir=cache_folder().parent, prefix="fetching-") as place:
                 fetch(wanted, Path(place), java)

@@ -3,6 +3,8 @@
 Health is asked of the API server, as a user would: a login, the components' heartbeats, a parsed DAG.
 """
 
+import hashlib
+import http.client
 import json
 import subprocess
 import sys
@@ -10,20 +12,20 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-import psutil
-
 from include.contract.errors import TidemarkError
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
-from include.local_stack.home import StackHome
+from include.local_stack.die_with_parent import bound_to_this_process
+from include.local_stack.home import PROJECT, StackHome
 from include.local_stack.part import NotHealthy, Part
 from include.local_stack.ports import LOOPBACK
 
+WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the password goes to loopback, nowhere else
 AIRFLOW = [str(Path(sys.executable).parent / "airflow")]
 
 
@@ -57,11 +59,11 @@ class AirflowPart(Part):
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(airflow_url(self.ports) + path, data=data, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with WITHOUT_PROXY.open(request, timeout=10) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise NotHealthy(f"{path} answered {error.code} {error.read(300).decode(errors='replace')}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise NotHealthy(f"{path} on port {self.ports['airflow']}: {error}") from error
 
     def log_in(self) -> str:
@@ -76,8 +78,7 @@ class AirflowPart(Part):
         process = self.process
         if latest is None or process is None or not process.is_alive():
             raise NotHealthy(f"no heartbeat of the {component} yet")
-        started = psutil.Process(process.pid).create_time()
-        if datetime.fromisoformat(latest).timestamp() < started or beat["status"] != "healthy":
+        if datetime.fromisoformat(latest).timestamp() < process.started_at or beat["status"] != "healthy":
             raise NotHealthy(f"the last heartbeat of the {component} was at {latest}")
         return f"heartbeat {(datetime.now(UTC) - datetime.fromisoformat(latest)).total_seconds():.0f} s ago"
 
@@ -105,7 +106,8 @@ class ApiServer(AirflowPart):
         state = "queued"
         while state not in ("success", "failed") and time.monotonic() < deadline:
             time.sleep(1)
-            state = self.ask(f"{runs}/{quote(run_id)}", token)["state"]
+            with suppress(NotHealthy):  # a busy API server; the deadline decides
+                state = self.ask(f"{runs}/{quote(run_id)}", token)["state"]
         if state != "success":
             raise RunFailed(
                 f"Run {run_id} of {dag_id} is {state} after {patience_seconds + time.monotonic() - deadline:.0f} s.",
@@ -127,15 +129,19 @@ class DagProcessor(AirflowPart):
     arguments: ClassVar[list[str]] = ["dag-processor"]
 
     def check_health(self) -> str:
-        self.heartbeat_since_start("dag_processor")
-        token = self.log_in()
-        if errors := self.ask("/api/v2/importErrors", token)["import_errors"]:
+        seen = self.check_started()
+        if errors := self.ask("/api/v2/importErrors", self.log_in())["import_errors"]:
             first = errors[0]
             raise NotHealthy(f"{first['filename']} cannot be imported: {first['stack_trace'].strip().splitlines()[-1]}")
-        parsed = self.ask("/api/v2/dags?limit=1", token)["total_entries"]
+        return f"{seen}, no import error"
+
+    def check_started(self) -> str:
+        """One broken DAG file must not keep the UI from starting, where a person looks for it."""
+        self.heartbeat_since_start("dag_processor")
+        parsed = int(self.ask("/api/v2/dags?limit=1", self.log_in())["total_entries"])
         if not parsed:
             raise NotHealthy("no DAG has been parsed yet")
-        return f"{parsed} DAG{'s' if parsed > 1 else ''} parsed, no import error"
+        return f"{parsed} DAG{'s' if parsed > 1 else ''} parsed"
 
 
 class Triggerer(AirflowPart):
@@ -150,11 +156,13 @@ COMPONENTS: list[type[AirflowPart]] = [ApiServer, Scheduler, DagProcessor, Trigg
 
 
 def make_airflow(home: StackHome, environment: dict[str, str]) -> None:
-    """Airflow's tables and first user. Stamped per version, last, so that a killed attempt is repeated."""
-    stamp = home.data("airflow") / f"made-{version('apache-airflow')}"
+    """Airflow's tables and first user: again after each change of the lock. The stamp lies beside the database that it
+    speaks of, and is written last, so that a killed attempt is repeated."""
+    locked = hashlib.sha256((PROJECT / "requirements.txt").read_bytes()).hexdigest()[:16]
+    stamp = home.data("postgres") / f"airflow-made-{locked}"
     if stamp.exists():
         return
-    stamp.parent.mkdir(parents=True, exist_ok=True)
+    home.data("airflow").mkdir(parents=True, exist_ok=True)
     _run_airflow(["db", "migrate"], home, environment)
     named = ["--username", USER, "--firstname", "Tidemark", "--lastname", "Admin", "--email", "admin@localhost.localdomain"]
     password = home.secret(PASSWORD)  # through standard input: on a command line every user of the machine could read it
@@ -166,7 +174,7 @@ def _run_airflow(arguments: list[str], home: StackHome, environment: dict[str, s
     log = home.log("airflow-setup")
     with log.open("ab") as output:
         done = subprocess.run(
-            [sys.executable, *AIRFLOW, *arguments],
+            bound_to_this_process([sys.executable, *AIRFLOW, *arguments]),
             env=environment,
             cwd=home.data("airflow"),
             input=answer.encode() if answer else None,
@@ -179,6 +187,6 @@ def _run_airflow(arguments: list[str], home: StackHome, environment: dict[str, s
         last_lines = "\n    ".join(log.read_text(errors="replace").splitlines()[-8:])
         raise AirflowNotMade(
             f"`airflow {' '.join(arguments[:2])}` ended with code {done.returncode}:\n    {last_lines}\n",
-            state="What this command had started is stopped again.",
+            state="Parts that this command started are stopped again.",
             next_step=f"Read {log}, mend the cause, then run `make up` again.",
         )

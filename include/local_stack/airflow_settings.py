@@ -1,4 +1,4 @@
-"""The environment in which all Airflow components and everything they start run. The only place for Airflow's settings."""
+"""The environment in which the embedded Airflow components, and everything they start, run."""
 
 from urllib.parse import quote
 

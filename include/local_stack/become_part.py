@@ -1,23 +1,28 @@
-"""`python -m include.local_stack.become_part RECORD COMMAND...`: forks a child that writes its own process record and then
-becomes COMMAND, in a Unix session of its own.
+"""`python -m include.local_stack.become_part PARENT RECORD COMMAND...`: forks a child that writes its own process record
+and then becomes COMMAND, in a Unix session of its own.
 
-So the record exists before the part does, and a `make up` that is killed at any instruction leaves no unknown process.
+Until the record is written, parent and child die with the `make up` that asked for them; afterwards the record tells of
+the child. So there is no instruction at which a killed `make up` leaves an unknown process.
 """
 
-import json
 import os
 import signal
 import sys
 from pathlib import Path
 
-from include.local_stack.processes import INTERRUPTIONS, start_ticks
+from include.local_stack.die_with_parent import die_with, live_on
+from include.local_stack.interruptions import INTERRUPTIONS
+from include.local_stack.process_record import write_own_record
 
 
 def main() -> None:
-    record, *command = sys.argv[1:]
+    parent, record, *command = sys.argv[1:]
+    die_with(int(parent))
     read_end, write_end = os.pipe()  # both close by themselves when the child becomes COMMAND
+    forker = os.getpid()
     if os.fork() == 0:
         os.close(read_end)
+        die_with(forker)
         _become(Path(record), command)
     os.close(write_end)
     os.read(read_end, 1)  # returns when the child has become COMMAND, or has died
@@ -25,9 +30,8 @@ def main() -> None:
 
 def _become(record: Path, command: list[str]) -> None:
     os.setsid()
-    unfinished = record.with_suffix(".new")
-    unfinished.write_text(json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}))
-    unfinished.replace(record)
+    write_own_record(record)
+    live_on()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)  # blocked by `start_detached`, inherited by us
     os.execvp(command[0], command)
 

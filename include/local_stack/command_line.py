@@ -1,69 +1,75 @@
 """What a person types and sees. Decides nothing: asks `Stack`, prints, and turns the outcome into an exit code."""
 
 import argparse
-import errno
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from include.contract.errors import TidemarkError
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
 from include.local_stack.demo import run_demo
-from include.local_stack.disk import DiskFull
-from include.local_stack.home import VAR, StackHome
+from include.local_stack.exit_code import exit_code_of
+from include.local_stack.home import VAR, StackHome, stacks_below
+from include.local_stack.interruptions import hear_all_alike
 from include.local_stack.part import Part
 from include.local_stack.progress import say
 from include.local_stack.stack import Stack
-from include.local_stack.status_table import render
+from include.local_stack.status import render
 
-INTERRUPTED = 130  # what shells report for Ctrl-C
+DEFAULT_HOME = StackHome(VAR / "stack")
+IF_INTERRUPTED = {
+    "up": "parts that this command started are stopped again; all data is kept.",
+    "down": "some parts may still run; `make down` again stops them.",
+    "clean": "var/ may be removed in part; `make clean` again removes the rest.",
+    "demo": "its stack is stopped; all data is kept.",
+}
 
 
 class UnknownPart(TidemarkError):
     """A part that is not one of the stack's."""
 
 
+class StackRunning(TidemarkError):
+    """What must not happen to a running stack."""
+
+
 def main() -> int:
     wanted = _arguments()
-    try:
-        return int(wanted.run(wanted))
-    except TidemarkError as error:
-        print(f"\n{error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nInterrupted: what this command had started is stopped again; all data is kept.", file=sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        print(f"\n{_disk_full(error)}", file=sys.stderr)
-        return 1
+    hear_all_alike()
+    if_interrupted = IF_INTERRUPTED.get(wanted.run.__name__, "nothing was changed.")
+    return exit_code_of(lambda: int(wanted.run(wanted)), if_interrupted=if_interrupted)
 
 
 def up(wanted: argparse.Namespace) -> int:
-    stack = Stack(wanted.home)
+    stack = Stack(wanted.home or DEFAULT_HOME)
     say(f"Starting the stack in {_short(stack.home.folder)}")
-    news = (
-        "The stack is up."
-        if stack.up({name: number for name, number in wanted.port if number})
-        else "The stack was running already; nothing was changed."
-    )
+    asked_ports = {name: number for name, number in wanted.port if number}
+    news = "The stack is up." if stack.up(asked_ports) else "The stack was running already; nothing was changed."
     say(f"\n{news}\n  Airflow   {airflow_url(stack.ports.chosen)}")
     say(f"  user      {USER}, password in {_short(stack.home.secret_file(PASSWORD))}")
     say(f"  Kafka     {stack.kafka.connection.address}")
     say("  next      make status, make logs PART=kafka, make down")
+    for part in stack.status():
+        if not part.is_healthy:
+            say(f"  but       {part.name}: {part.detail}")
     return 0
 
 
 def down(wanted: argparse.Namespace) -> int:
-    stopped = Stack(wanted.home).down()
-    say(f"Stopped: {', '.join(stopped)}. The data is kept." if stopped else "Nothing was running.")
+    homes = [wanted.home] if wanted.home else stacks_below(VAR)
+    stopped = {home: Stack(home).down() for home in homes}
+    for home, parts in stopped.items():
+        if parts:
+            say(f"Stopped {_short(home.folder)}: {', '.join(parts)}. The data is kept.")
+    if not any(stopped.values()):
+        say("Nothing was running.")
     return 0
 
 
 def status(wanted: argparse.Namespace) -> int:
-    parts = Stack(wanted.home).status()
+    parts = Stack(wanted.home or DEFAULT_HOME).status()
     if not parts:
         say("There is no stack yet: run `make up`.")
         return 1
@@ -72,32 +78,35 @@ def status(wanted: argparse.Namespace) -> int:
 
 
 def logs(wanted: argparse.Namespace) -> int:
-    parts: dict[str, Part] = {part.name: part for part in Stack(wanted.home).parts} if wanted.home.ports_file.exists() else {}
+    home = wanted.home or DEFAULT_HOME
+    parts: dict[str, Part] = {part.name: part for part in Stack(home).parts} if home.ports_file.exists() else {}
     if wanted.part not in parts:
         raise UnknownPart(
             f"There is no part {wanted.part!r} to show a log of.",
             state="Nothing was changed.",
             next_step=f"Use PART= with one of: {', '.join(parts)}." if parts else "Run `make up` first.",
         )
-    say(f"# {_short(wanted.home.log(wanted.part))}")
+    say(f"# {_short(home.log(wanted.part))}")
     say("\n".join(parts[wanted.part].last_log_lines(wanted.lines)))
     return 0
 
 
 def clean(wanted: argparse.Namespace) -> int:
-    homes = [StackHome(folder) for folder in VAR.glob("*") if (folder / "ports.json").exists()]
-    if running := [home for home in homes if any(part.process for part in Stack(home).parts)]:
-        say(f"{_short(running[0].folder)} is running. Nothing was removed. Run `make down` first.")
-        return 1
-    if not VAR.exists():
+    var = VAR.resolve()
+    if not var.exists():
         say("There is no var/ to remove.")
         return 0
-    print(f"Remove {_short(VAR)}/ with every table, topic, log and password of this clone? Type yes: ", end="", flush=True)
+    _refuse_if_running(var)
+    say(f"Remove {_short(var)}/ with every table, topic, log and password of this clone? Type yes: ", end="")
     if sys.stdin.readline().strip() != "yes":
         say("\nNothing was removed.")
         return 1
-    shutil.rmtree(VAR)
-    say(f"Removed {_short(VAR)}/.")
+    with ExitStack() as locks:
+        for home in stacks_below(var):
+            locks.enter_context(home.only_one_at_a_time())
+        _refuse_if_running(var)  # again: somebody may have started one while we asked
+        shutil.rmtree(var)
+    say(f"Removed {_short(var)}/.")
     return 0
 
 
@@ -105,12 +114,14 @@ def demo(wanted: argparse.Namespace) -> int:
     return 0 if run_demo() else 1
 
 
-def _disk_full(error: OSError) -> DiskFull:
-    return DiskFull(
-        f"The disk is full: {error.filename or error.strerror}.",
-        state="What this command had started is stopped again; data written before is kept.",
-        next_step="Free some space (`df -h` shows the disks), then run the same command again.",
-    )
+def _refuse_if_running(var: Path) -> None:
+    for home in stacks_below(var):
+        if any(part.living_processes() for part in Stack(home).parts):
+            raise StackRunning(
+                f"The stack in {_short(home.folder)} is running.",
+                state="Nothing was removed.",
+                next_step="Run `make down` first.",
+            )
 
 
 def _short(path: Path) -> str:
@@ -127,7 +138,7 @@ def _asked_port(text: str) -> tuple[str, int]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m include.local_stack", description=__doc__)
-    parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), default=StackHome(VAR / "stack"))
+    parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), help="default: var/stack")
     commands = parser.add_subparsers(required=True)
     for run in (up, down, status, logs, clean, demo):
         command = commands.add_parser(run.__name__)

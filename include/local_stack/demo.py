@@ -11,39 +11,51 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
+from include.contract.errors import TidemarkError
 from include.local_stack.home import VAR, StackHome
+from include.local_stack.interruptions import held_back
 from include.local_stack.progress import say, step
 from include.local_stack.stack import Stack
 
 RECORDS = 200_000
 RUN_PATIENCE_SECONDS = 300
+SILENCE_SECONDS = 10
 BACK = "tidemark.check.back"
 
 
-def run_demo(home: StackHome | None = None, records: int = RECORDS) -> bool:
+class TopicSilent(TidemarkError):
+    """A topic that could not be read to its end."""
+
+
+def run_demo() -> bool:
     """True only if every record is in the table once and in the topic once. Stops its stack whatever happens."""
-    run = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    stack = Stack(home or StackHome(VAR / "demo"))
+    stack = Stack(StackHome(VAR / "demo"))
     say("1. A stack of its own, in var/demo: PostgreSQL, Kafka, Airflow")
     try:
         stack.up()
-        say(f"\n2. Airflow submits a Spark job that sends {records:,} records Kafka -> Delta -> Kafka")
-        with step("DAG check_deployment"):
-            stack.api_server.run_dag("check_deployment", run, {"records": records}, RUN_PATIENCE_SECONDS)
-        say("\n3. Counted again, by code that shares nothing with the job")
-        report = _count(stack, run, records)
+        report = send_and_count(stack, f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}", RECORDS)
     finally:
         say("\n4. The stack is stopped; its data stays in var/demo")
-        stack.down()
+        with held_back():
+            stack.down()
     (stack.home.folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     say("\nEvery record arrived exactly once." if report["balanced"] else "\nTHE COUNTS DIFFER: see the table above.")
     return bool(report["balanced"])
 
 
+def send_and_count(stack: Stack, run: str, records: int) -> dict[str, object]:
+    say(f"\n2. Airflow submits a Spark job that sends {records:,} records Kafka -> Delta -> Kafka")
+    with step("DAG check_deployment"):
+        stack.api_server.run_dag("check_deployment", run, {"records": records}, RUN_PATIENCE_SECONDS)
+    say("\n3. Counted again, by code that shares nothing with the job")
+    return _count(stack, run, records)
+
+
 def _count(stack: Stack, run: str, records: int) -> dict[str, object]:
+    first_try = f"{run}-1"
     places = {
-        "Delta table": _ids_in_table(stack.home.lake / "check_deployment" / run / "table"),
-        "Kafka topic": _ids_in_topic(stack.kafka.connection.address, run),
+        "Delta table": _ids_in_table(stack.home.lake / "check_deployment" / first_try / "table"),
+        "Kafka topic": ids_in_topic(stack.kafka.connection.address, first_try),
     }
     say(f"  {'place':14}{'sent':>10}{'arrived':>10}{'lost':>8}{'twice':>8}")
     report: dict[str, object] = {"balanced": True}
@@ -60,28 +72,30 @@ def _ids_in_table(table: Path) -> list[int]:
     return ids
 
 
-def _ids_in_topic(address: str, run: str) -> list[int]:
+def ids_in_topic(address: str, run: str) -> list[int]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "demo", "isolation.level": "read_committed"})
     try:
-        ends = _ends(consumer)
-        consumer.assign([TopicPartition(BACK, partition, 0) for partition in ends])
-        return [int(value) for key, value in _read_to(consumer, ends) if key == run.encode()]
+        return [int(value) for key, value in _read_all(consumer) if key == run.encode()]
     finally:
         consumer.close()
 
 
-def _ends(consumer: Consumer) -> dict[int, int]:
-    partitions = consumer.list_topics(BACK, timeout=10).topics[BACK].partitions
-    return {number: consumer.get_watermark_offsets(TopicPartition(BACK, number), timeout=10)[1] for number in partitions}
-
-
-def _read_to(consumer: Consumer, ends: dict[int, int]) -> Iterator[tuple[bytes, bytes]]:
-    unread = {partition for partition, end in ends.items() if end > 0}
+def _read_all(consumer: Consumer) -> Iterator[tuple[bytes, bytes]]:
+    """From what retention has left to what is there now."""
+    numbers = consumer.list_topics(BACK, timeout=10).topics[BACK].partitions
+    ranges = {number: consumer.get_watermark_offsets(TopicPartition(BACK, number), timeout=10) for number in numbers}
+    unread = {number for number, (low, end) in ranges.items() if low < end}
+    consumer.assign([TopicPartition(BACK, number, ranges[number][0]) for number in unread])
     while unread:
-        for message in consumer.consume(10_000, timeout=10):
-            if message.error():
-                raise RuntimeError(f"reading {BACK}: {message.error()}")
+        messages = consumer.consume(10_000, timeout=SILENCE_SECONDS)
+        if not messages:
+            raise TopicSilent(
+                f"Partitions {sorted(unread)} of {BACK} gave nothing for {SILENCE_SECONDS} s before their end.",
+                state="The records are counted nowhere; the stack's data is kept.",
+                next_step="Run `make demo` again; if it repeats, read var/demo/logs/kafka.log.",
+            )
+        for message in messages:
             yield message.key() or b"", message.value() or b""
             partition, offset = message.partition() or 0, message.offset() or 0
-            if offset + 1 >= ends[partition]:
+            if offset + 1 >= ranges[partition][1]:
                 unread.discard(partition)

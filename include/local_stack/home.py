@@ -69,13 +69,22 @@ class StackHome:
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock(descriptor)
             yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StackBusy(
                 f"Another command is starting or stopping the stack in {self.folder}.",
                 state="This command did nothing.",
                 next_step="Let the other one finish, then run the same command again; `make status` shows where it stands.",
             ) from None
-        finally:
-            os.close(descriptor)
+
+
+def stacks_below(folder: Path) -> list[StackHome]:
+    """Every stack of this clone: the one of `make up` and the one of `make demo`."""
+    return [StackHome(home) for home in sorted(folder.glob("*")) if StackHome(home).ports_file.exists()]

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 from include.contract.errors import TidemarkError
@@ -11,8 +12,8 @@ from include.contract.errors import TidemarkError
 JAVA_MAJOR = 17
 INSTALLED_JAVAS = Path("/usr/lib/jvm")  # where Linux packages put them
 WHERE_TO_GET_IT = (
-    "Install openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora, RHEL) or openjdk@17 "
-    "(Homebrew), or set JAVA_HOME to a Java 17, then run the same command again."
+    "Install openjdk-17-jre-headless (Debian, Ubuntu) or java-17-openjdk-headless (Fedora, RHEL), or set JAVA_HOME to a "
+    "Java 17, then run the same command again."
 )
 
 
@@ -25,16 +26,16 @@ class WrongJava(TidemarkError):
 
 
 def find_java() -> Path:
-    """The `java` of JAVA_HOME, else of PATH; refused unless it is Java 17."""
-    java = _candidate()
-    found = _major_version(java)
-    if found != JAVA_MAJOR:
+    """The `java` of JAVA_HOME, else of PATH; refused unless it is Java 17. Never a version manager's shim: the real one."""
+    candidate = _candidate()
+    major, home = _ask(candidate)
+    if major != JAVA_MAJOR:
         raise WrongJava(
-            f"{java} is Java {found or 'of an unknown version'}, but Java {JAVA_MAJOR} is needed.",
+            f"{candidate} is Java {major or 'of an unknown version'}, but Java {JAVA_MAJOR} is needed.",
             state="Nothing was started.",
             next_step=_next_step(),
         )
-    return java.resolve()
+    return Path(home) / "bin" / "java"
 
 
 def _candidate() -> Path:
@@ -52,14 +53,21 @@ def _candidate() -> Path:
     raise JavaMissing("There is no java on PATH.", state="Nothing was started.", next_step=_next_step())
 
 
-def _major_version(java: Path) -> int | None:
-    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(match[1]) if match else None
+@lru_cache
+def _ask(java: Path) -> tuple[int | None, str]:
+    """Its version and its home, from its own mouth."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    except OSError:
+        return None, ""
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", said)
+    home = re.search(r"java\.home = (.+)", said)
+    return (int(version[1]) if version else None), (home[1].strip() if home else "")
 
 
 def _next_step() -> str:
     for home in sorted(INSTALLED_JAVAS.glob(f"*{JAVA_MAJOR}*")):
-        if (home / "bin" / "java").is_file() and _major_version(home / "bin" / "java") == JAVA_MAJOR:
+        if (home / "bin" / "java").is_file() and _ask(home / "bin" / "java")[0] == JAVA_MAJOR:
             return f"There is one on this machine: run `export JAVA_HOME={home}`, then the same command again."
     return WHERE_TO_GET_IT

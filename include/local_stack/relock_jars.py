@@ -1,15 +1,17 @@
 """`make jar-lock`: fetches every jar of config/jars.lock anew and writes the SHA-256 it finds into the lock."""
 
+import sys
 import tempfile
 from pathlib import Path
 
 from include.jars.cache import sha256_of
 from include.jars.ivy import fetch
 from include.jars.lock import JAR_LOCK, Jar, read_jar_lock
+from include.local_stack.exit_code import exit_code_of
 from include.local_stack.java import find_java
 
 
-def main() -> None:
+def main() -> int:
     jars = read_jar_lock()
     with tempfile.TemporaryDirectory() as place:
         fetch(jars, Path(place), find_java())
@@ -17,6 +19,7 @@ def main() -> None:
     JAR_LOCK.write_text(render(found))
     changed = [jar.coordinates for jar, sha256 in found.items() if sha256 != jar.sha256]
     print(f"{len(jars)} jars locked, {len(changed)} with a new SHA-256: {', '.join(changed) or 'none'}")
+    return 0
 
 
 def render(found: dict[Jar, str]) -> str:
@@ -27,4 +30,4 @@ def render(found: dict[Jar, str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code_of(main, if_interrupted="the lock was not changed."))

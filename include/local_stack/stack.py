@@ -1,9 +1,7 @@
 """The whole stack: starts its parts in order, stops them in the reverse order, describes them."""
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from include.contract.environment import Environment, LocalStack, load_environment
 from include.contract.errors import TidemarkError
@@ -11,12 +9,14 @@ from include.local_stack import airflow_settings, postgres
 from include.local_stack.airflow import COMPONENTS, AirflowPart, ApiServer, make_airflow
 from include.local_stack.disk import check_free_space
 from include.local_stack.home import StackHome
+from include.local_stack.interruptions import held_back
 from include.local_stack.java import find_java
 from include.local_stack.kafka import Kafka
-from include.local_stack.part import NotHealthy, Part
+from include.local_stack.part import Part
 from include.local_stack.ports import Ports
 from include.local_stack.postgres import Postgres
 from include.local_stack.progress import say, step
+from include.local_stack.status import PartStatus, describe
 
 SECRETS = [postgres.PASSWORD, airflow_settings.PASSWORD, *airflow_settings.SECRETS]
 STACK_BYTES = 2 * 10**9  # an idle stack takes 0.2 GB; the rest is room for a day of development
@@ -24,20 +24,6 @@ STACK_BYTES = 2 * 10**9  # an idle stack takes 0.2 GB; the rest is room for a da
 
 class NoLocalStack(TidemarkError):
     """The environment does not describe an embedded stack."""
-
-
-@dataclass(frozen=True)
-class PartStatus:
-    name: str
-    state: str  # healthy, unhealthy, died or stopped
-    port: int | None
-    pid: int | None
-    age_seconds: float | None
-    detail: str
-
-    @property
-    def is_healthy(self) -> bool:
-        return self.state == "healthy"
 
 
 class Stack:
@@ -88,10 +74,10 @@ class Stack:
         """Starts what does not run; False if everything ran already. Stops what it started if it fails or is interrupted."""
         with self.home.only_one_at_a_time(), self.ports.held():
             self._make_home()
-            self._choose_ports(asked_ports or {})
             if all(part.is_alive for part in self.parts):
                 self._wait_for(self.parts)
                 return False
+            self._stop_airflow_if_its_ground_changes(self._choose_ports(asked_ports or {}))
             started: list[Part] = []
             with _undone_on_failure(started):
                 self._start([self.postgres, self.kafka], started)
@@ -105,32 +91,33 @@ class Stack:
         if not self.home.ports_file.exists():
             return []
         with self.home.only_one_at_a_time():
-            running = [part for part in reversed(self.parts) if part.process]
-            for part in running:
-                _stop(part)
+            running = [part for part in reversed(self.parts) if part.process or part.living_processes()]
+            _stop_all(running)
             return [part.name for part in running]
 
     def status(self) -> list[PartStatus]:
         if not self.home.ports_file.exists():
             return []
-        return [_describe(part) for part in self.parts]
+        return [describe(part) for part in self.parts]
 
     def _make_home(self) -> None:
         find_java()
         self.home.make(SECRETS)
         check_free_space(self.home.folder, STACK_BYTES, "the stack's data")
 
-    def _choose_ports(self, asked_ports: dict[str, int]) -> None:
-        """For the parts that do not run. If one must move, Airflow, which knows it by its old port, is started anew."""
+    def _choose_ports(self, asked_ports: dict[str, int]) -> bool:
+        """For the parts that do not run. True if one of them is no longer where it was."""
         first_ports = self.settings.first_ports.model_dump()
         names = [name for part in self.parts if not part.is_alive for name in part.port_names]
         moved = [self.ports.choose(name, first_ports[name], asked_ports.get(name)) for name in names]
         for news in filter(None, moved):
             say(f"  {news}")
-        if any(moved) and self.with_airflow:
-            for part in self.airflow:
-                if part.is_alive:
-                    _stop(part)
+        return any(moved)
+
+    def _stop_airflow_if_its_ground_changes(self, ports_moved: bool) -> None:
+        """Its components know the others by their old ports, and one that lost its database may hang instead of ending."""
+        if self.with_airflow and (ports_moved or not self.postgres.is_alive):
+            _stop_all([part for part in reversed(self.airflow) if part.process])
 
     def _start(self, parts: list[Part], started: list[Part]) -> None:
         """All at once, then waits for each."""
@@ -153,47 +140,25 @@ class Stack:
 
 @contextmanager
 def _undone_on_failure(started: list[Part]) -> Iterator[None]:
-    """Whatever ends the block early, an error, Ctrl-C or a SIGTERM, stops the parts that were started in it."""
-    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]  # nohup
-    previous = {number: signal.signal(number, _interrupt) for number in heard}
+    """Whatever ends the block early, an error or an interruption, stops the parts that were started in it."""
     try:
         yield
     except BaseException:
-        ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *previous)}
-        for part in reversed(started):
-            if part.process:
-                _stop(part)
-        signal.signal(signal.SIGINT, ignored[signal.SIGINT])
+        with held_back():
+            _stop_all([part for part in reversed(started) if part.process])
         raise
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
-def _stop(part: Part) -> None:
-    with step(f"stopping {part.name}"):
-        how = part.stop()
-    if how != "stopped":
-        say(f"    {part.name} {how}")
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _describe(part: Part) -> PartStatus:
-    process = part.process
-    if process is None:
-        return PartStatus(part.name, "stopped", part.port, None, None, "not started")
-    if not process.is_alive():
-        last = part.last_log_lines(1)
-        return PartStatus(part.name, "died", part.port, process.pid, None, last[0] if last else "no log")
-    state, detail = _ask(part.check_health)
-    return PartStatus(part.name, state, part.port, process.pid, process.age_seconds(), detail)
-
-
-def _ask(check_health: Callable[[], str]) -> tuple[str, str]:
-    try:
-        return "healthy", check_health()
-    except NotHealthy as reason:
-        return "unhealthy", str(reason)
+def _stop_all(parts: list[Part]) -> None:
+    """One that cannot be stopped does not keep the others running."""
+    failures = []
+    for part in parts:
+        try:
+            with step(f"stopping {part.name}"):
+                how = part.stop()
+            if how != "stopped":
+                say(f"    {part.name} {how}")
+        except TidemarkError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]

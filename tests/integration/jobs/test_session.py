@@ -1,22 +1,12 @@
 """The one Spark session: jars, Delta and the Python daemon are on it, also where jobs are not submitted but called."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from include.contract.environment import load_environment
 from include.spark_settings import spark_settings
 from jobs.check_deployment import pass_through_python
-from jobs.session import open_session
-
-
-@pytest.fixture(scope="module")
-def spark(job_environment: dict[str, str]) -> Iterator[SparkSession]:
-    session = open_session("tests")
-    yield session
-    session.stop()
 
 
 def test_every_setting_is_in_effect(spark: SparkSession) -> None:
@@ -31,7 +21,7 @@ def test_python_workers_are_forked_from_our_daemon(spark: SparkSession) -> None:
 
 
 def test_delta_is_there_also_in_a_path_with_a_space(spark: SparkSession, tmp_path: Path) -> None:
-    table = str(tmp_path / "a table")
-    spark.range(100).write.format("delta").save(table)
-    assert spark.read.format("delta").load(table).count() == 100
-    assert (tmp_path / "a table" / "_delta_log").is_dir()
+    table = tmp_path / "a table"
+    spark.range(100).write.format("delta").save(str(table))
+    assert spark.read.format("delta").load(str(table)).count() == 100
+    assert (table / "_delta_log").is_dir()

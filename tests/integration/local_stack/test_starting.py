@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -12,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from include.local_stack.home import StackHome
@@ -20,19 +20,20 @@ from include.local_stack.kafka import Kafka
 from include.local_stack.part import PartDied
 from include.local_stack.postgres import SERVER_USER, as_server_user, program
 from include.local_stack.stack import Stack
-from tests.running import PROJECT, stack_command, wait_for
+from tests.jdks import a_jdk
+from tests.running import PROJECT, processes_of, stack_command, wait_for
 
 
 @contextmanager
-def an_up_that_has_started(home: StackHome, part: str) -> Iterator[subprocess.Popen[str]]:
-    """A real `up` command, caught at the moment the given part has a process."""
+def an_up_that_has_come_to(file: Path, home: StackHome, output: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """A real `up` command, caught at the moment the given file appears."""
     command = [sys.executable, "-m", "include.local_stack", "--home", str(home.folder), "up"]
     with (
         _signals_of_a_terminal(),
-        subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as up,
+        subprocess.Popen(command, cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT, text=True) as up,
     ):
         try:
-            wait_for(f"a record of {part}", home.record(part).exists, seconds=60)
+            wait_for(f"{file.name}", file.exists, seconds=180)
             yield up
         finally:
             up.kill()
@@ -51,28 +52,15 @@ def _signals_of_a_terminal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def processes_of(home: StackHome) -> list[psutil.Process]:
-    """Whoever has this home on its command line or works in it, found without the product's own records."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            places = [*process.cmdline(), process.cwd()]
-        except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
-            continue
-        if process.pid != os.getpid() and any(str(home.folder) in place for place in places):
-            found.append(process)
-    return found
-
-
 @pytest.mark.parametrize(
     ("part", "number"),
     [("postgres", signal.SIGINT), ("kafka", signal.SIGTERM), ("kafka", signal.SIGHUP), ("api-server", signal.SIGINT)],
 )
 def test_an_interrupted_start_stops_what_it_started(tmp_path: Path, part: str, number: signal.Signals) -> None:
     home = StackHome(tmp_path / "interrupted")
-    with an_up_that_has_started(home, part) as up:
+    with an_up_that_has_come_to(home.record(part), home) as up:
         up.send_signal(number)
-        said, _ = up.communicate(timeout=60)
+        said, _ = up.communicate(timeout=180)
         assert up.returncode == 130, said
         assert "Interrupted" in said
         assert processes_of(home) == []
@@ -82,7 +70,7 @@ def test_an_interrupted_start_stops_what_it_started(tmp_path: Path, part: str, n
 @pytest.mark.parametrize("part", ["postgres", "kafka"])
 def test_a_killed_start_leaves_only_what_the_next_command_finds(tmp_path: Path, part: str) -> None:
     home = StackHome(tmp_path / "killed")
-    with an_up_that_has_started(home, part) as up:
+    with an_up_that_has_come_to(home.record(part), home) as up:
         up.kill()
         up.wait()
         assert processes_of(home) != []
@@ -90,8 +78,37 @@ def test_a_killed_start_leaves_only_what_the_next_command_finds(tmp_path: Path, 
         assert processes_of(home) == []
 
 
+def test_a_start_that_is_killed_while_it_makes_the_database_takes_its_helper_along(tmp_path: Path) -> None:
+    home = StackHome(tmp_path / "killed")
+    with an_up_that_has_come_to(home.data("postgres") / "unfinished" / "base", home) as up:
+        up.kill()
+        up.wait()
+        wait_for("the end of initdb", lambda: processes_of(home) == [], seconds=5)
+
+
+def test_a_closed_terminal_does_not_keep_a_start_from_being_undone(tmp_path: Path) -> None:
+    home = StackHome(tmp_path / "hung up")
+    ours, theirs = pty.openpty()
+    with an_up_that_has_come_to(home.record("kafka"), home, output=theirs) as up:
+        os.close(theirs)
+        os.close(ours)  # every write to the terminal fails from here on
+        up.send_signal(signal.SIGHUP)
+        up.wait(timeout=60)
+        assert processes_of(home) == []
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"pid": 1}'])
+def test_records_and_ports_that_a_power_cut_left_empty_are_no_obstacle(tmp_path: Path, damage: str) -> None:
+    home = StackHome(tmp_path)
+    for file in (home.ports_file, *(home.record(part) for part in ("postgres", "kafka"))):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(damage if file != home.ports_file else "")
+    assert stack_command(home, "status").returncode == 1
+    assert stack_command(home, "down").returncode == 0
+
+
 def test_a_start_goes_on_after_one_that_was_killed(small_stack: Stack) -> None:
-    with an_up_that_has_started(small_stack.home, "kafka") as up:
+    with an_up_that_has_come_to(small_stack.home.record("kafka"), small_stack.home) as up:
         up.kill()
         up.wait()
         again = Stack(small_stack.home, with_airflow=False)
@@ -134,12 +151,13 @@ def test_a_broker_that_dies_at_start_shows_its_last_lines(small_stack: Stack) ->
 
 def test_stale_records_that_point_to_a_living_stranger_are_seen_through(small_stack: Stack) -> None:
     small_stack.up()
-    with subprocess.Popen(["sleep", "600"]) as stranger:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:  # as a login or a daemon would be
         for part in small_stack.parts:
             os.kill(part.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
         wait_for("the end of all parts", lambda: not any(part.is_alive for part in small_stack.parts))
         for part in small_stack.parts:
-            small_stack.home.record(part.name).write_text(json.dumps({"pid": stranger.pid, "start_ticks": 1}))
+            record = json.loads(small_stack.home.record(part.name).read_text())
+            small_stack.home.record(part.name).write_text(json.dumps({**record, "pid": stranger.pid}))
         postmaster = small_stack.home.data("postgres") / "data" / "postmaster.pid"
         postmaster.write_text(re.sub(r"^\d+", str(stranger.pid), postmaster.read_text()))
 
@@ -187,19 +205,16 @@ def test_a_full_disk_is_named_with_the_next_step(tmp_path: Path) -> None:
 
 def test_two_stacks_that_start_at_the_same_moment_share_no_port(tmp_path: Path) -> None:
     one, two = (StackHome(tmp_path / name) for name in ("one", "two"))
-    with an_up_that_has_started(one, "kafka"), an_up_that_has_started(two, "kafka"):
+    with an_up_that_has_come_to(one.record("kafka"), one), an_up_that_has_come_to(two.record("kafka"), two):
         first, second = (set(json.loads(home.ports_file.read_text()).values()) for home in (one, two))
     assert len(first) == len(second) == 4
     assert not first & second
 
 
 def test_the_wrong_java_stops_a_start_before_anything_runs(tmp_path: Path) -> None:
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    java.chmod(0o755)
+    jdk = a_jdk(tmp_path / "jdk", "11")
     home = StackHome(tmp_path / "stack")
-    refused = stack_command(home, "up", JAVA_HOME=str(java.parent.parent))
+    refused = stack_command(home, "up", JAVA_HOME=str(jdk))
     assert refused.returncode == 1
     assert "is Java 11, but Java 17 is needed" in refused.stderr
     assert processes_of(home) == []

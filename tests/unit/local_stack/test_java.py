@@ -5,23 +5,16 @@ from pathlib import Path
 import pytest
 
 from include.local_stack.java import JavaMissing, WrongJava, find_java
-
-
-def a_jdk(folder: Path, version: str) -> Path:
-    java = folder / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    java.chmod(0o755)
-    return folder
+from tests.jdks import a_jdk
 
 
 def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(a_jdk(tmp_path / "chosen", "17.0.9")))
-    monkeypatch.setenv("PATH", str(a_jdk(tmp_path / "on path", "17.0.1") / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(a_jdk(tmp_path / "chosen", "17")))
+    monkeypatch.setenv("PATH", str(a_jdk(tmp_path / "on path", "17") / "bin"))
     assert find_java() == tmp_path / "chosen" / "bin" / "java"
 
 
-@pytest.mark.parametrize(("version", "major"), [("1.8.0_392", 8), ("11.0.21", 11), ("21.0.1", 21), ("25", 25)])
+@pytest.mark.parametrize(("version", "major"), [("1.8", 8), ("11", 11), ("21", 21), ("25", 25)])
 def test_another_java_is_refused_with_its_version_and_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int
 ) -> None:
@@ -40,9 +33,9 @@ def test_no_java_at_all_names_the_package(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_java_17_that_is_installed_but_not_chosen_is_pointed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    a_jdk(tmp_path / "jvm" / "java-17-openjdk", "17.0.9")
+    a_jdk(tmp_path / "jvm" / "java-17-openjdk", "17")
     monkeypatch.setattr("include.local_stack.java.INSTALLED_JAVAS", tmp_path / "jvm")
-    monkeypatch.setenv("JAVA_HOME", str(a_jdk(tmp_path / "old", "11.0.2")))
+    monkeypatch.setenv("JAVA_HOME", str(a_jdk(tmp_path / "old", "11")))
     with pytest.raises(WrongJava, match=f"export JAVA_HOME={tmp_path}/jvm/java-17-openjdk"):
         find_java()
 
@@ -50,4 +43,18 @@ def test_a_java_17_that_is_installed_but_not_chosen_is_pointed_out(tmp_path: Pat
 def test_a_java_home_without_a_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaMissing, match="there is no bin/java in it"):
+        find_java()
+
+
+def test_a_shim_of_a_version_manager_is_seen_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = a_jdk(tmp_path / "versions" / "17", "17")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{a_jdk(tmp_path / 'shims', '17', home=real)}/bin:/bin")
+    assert find_java() == real / "bin" / "java"
+
+
+def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (a_jdk(tmp_path, "17") / "bin" / "java").chmod(0o644)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(WrongJava, match="unknown version"):
         find_java()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from include.local_stack import prepare
+from include.local_stack.process_record import write_own_record
 from tests.running import PROJECT, run_module
 
 
@@ -50,6 +51,24 @@ def test_a_package_with_other_bytes_than_the_locked_ones_is_refused(small_lock: 
     with pytest.raises(prepare.InstallFailed, match="mirror"):
         prepare.make_venv([small_lock])
     assert list((small_lock.parent / ".venv").glob("installed-*")) == []
+
+
+def test_a_venv_whose_python_is_gone_is_made_again(small_lock: Path) -> None:
+    prepare.make_venv([small_lock])
+    python = small_lock.parent / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nowhere/python3.11")
+    prepare.make_venv([small_lock])
+    assert has_package(small_lock.parent / ".venv")
+
+
+def test_a_running_stack_is_not_robbed_of_its_venv(small_lock: Path) -> None:
+    record = small_lock.parent / "var" / "stack" / "run" / "kafka.json"
+    record.parent.mkdir(parents=True)
+    write_own_record(record)
+    with pytest.raises(prepare.StackInTheWay, match="kafka"):
+        prepare.make_venv([small_lock])
+    assert not (small_lock.parent / ".venv").exists()
 
 
 def test_preparing_what_is_ready_says_nothing() -> None:
