@@ -57,9 +57,7 @@ def make_topics(check: Check) -> None:
 
 
 def send(spark: SparkSession, check: Check) -> None:
-    ids = spark.range(check.records, numPartitions=PARTITIONS)
-    records = ids.select(F.lit(check.run).alias("key"), F.col("id").cast("string").alias("value"))
-    _write_topic(records.withColumn("partition", (F.col("value").cast("int") % PARTITIONS)), check, THERE)
+    _write_topic(spark.range(check.records, numPartitions=PARTITIONS), check, THERE)
 
 
 def stream_into_delta(spark: SparkSession, check: Check) -> None:
@@ -81,8 +79,7 @@ def pass_through_python(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Record
 
 
 def send_back(spark: SparkSession, check: Check) -> None:
-    table = spark.read.format("delta").load(f"{check.folder}/table")
-    _write_topic(table.select(F.lit(check.run).alias("key"), F.col("id").cast("string").alias("value")), check, BACK)
+    _write_topic(spark.read.format("delta").load(f"{check.folder}/table"), check, BACK)
 
 
 def count_what_came_back(spark: SparkSession, check: Check) -> tuple[int, int]:
@@ -107,7 +104,12 @@ def _of_this_run(topic: DataFrame, check: Check) -> DataFrame:
     return topic.where(is_ours).select(F.col("value").cast("string").cast("long").alias("id"))
 
 
-def _write_topic(records: DataFrame, check: Check, topic: str) -> None:
+def _write_topic(ids: DataFrame, check: Check, topic: str) -> None:
+    records = ids.select(
+        F.lit(check.run).alias("key"),
+        F.col("id").cast("string").alias("value"),
+        (F.col("id") % PARTITIONS).cast("int").alias("partition"),  # all have one key: they would share one partition
+    )
     records.write.format("kafka").option("kafka.bootstrap.servers", check.kafka).option("topic", topic).save()
 
 
