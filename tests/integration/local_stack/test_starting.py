@@ -1,5 +1,6 @@
 """What can go wrong while the stack starts: each case says what to do next, and leaves nothing behind."""
 
+import io
 import json
 import os
 import pty
@@ -15,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from include.local_stack import command_line
 from include.local_stack.home import StackHome
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import PartDied
 from include.local_stack.postgres import SERVER_USER, as_server_user, program
+from include.local_stack.process_record import boot_id, start_ticks
 from include.local_stack.stack import Stack
 from tests.jdks import a_jdk
 from tests.running import PROJECT, processes_of, stack_command, wait_for
@@ -229,3 +232,42 @@ def test_kafka_is_not_healthy_while_nothing_answers(small_stack: Stack) -> None:
     finally:
         os.kill(kafka.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
     assert seen == {"postgres": "healthy", Kafka.name: "unhealthy"}
+
+
+@pytest.fixture
+def own_var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    var = tmp_path / "var"
+    (var / "demo").mkdir(parents=True)
+    (var / "demo" / "ports.json").write_text("{}")
+    monkeypatch.setattr(command_line, "VAR", var)
+    monkeypatch.setattr(sys, "argv", ["local_stack", "clean"])
+    return var
+
+
+@pytest.mark.parametrize(("answer", "is_removed"), [("yes\n", True), ("y\n", False), ("", False)])
+def test_clean_asks_and_removes_only_on_yes(
+    own_var: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_removed: bool
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert command_line.main() == (0 if is_removed else 1)
+    assert own_var.exists() is not is_removed
+
+
+def test_clean_refuses_while_a_stack_runs_also_one_that_was_started_while_it_asked(
+    own_var: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as kafka:
+
+        class StartsOneWhileAsked(io.StringIO):
+            def readline(self, *_: object) -> str:
+                record = {"pid": kafka.pid, "start_ticks": start_ticks(kafka.pid), "boot": boot_id(), "started_at": 0}
+                (own_var / "demo" / "run").mkdir()
+                (own_var / "demo" / "run" / "kafka.json").write_text(json.dumps(record))
+                return "yes\n"
+
+        monkeypatch.setattr(sys, "stdin", StartsOneWhileAsked())
+        assert command_line.main() == 1
+        assert "StackRunning" in capsys.readouterr().err
+        assert own_var.exists()
+        assert kafka.poll() is None
+        kafka.kill()
