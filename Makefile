@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status logs clean demo test lint format lock jar-lock compose-env
+.PHONY: help up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,18 @@ logs: ## the log of one part: make logs PART=kafka [LINES=50]
 clean: ## ask, then remove var/ with all its data
 	$(EXISTING)
 	@$(STACK) clean
+
+streams: ## every stream with what it promises, and why
+	$(SETUP) --only-venv
+	@$(VENV) -m include.contract streams
+
+check: ## validate all stream and schema files
+	$(SETUP) --only-venv
+	@$(VENV) -m include.contract check
+
+editor-schemas: ## write the JSON schemas by which editors complete and check stream files
+	$(SETUP) --only-venv
+	@$(VENV) -m include.contract editor-schemas
 
 demo: ## a stack of its own in var/demo: records through Kafka, Spark and Delta, started by Airflow, counted
 	$(SETUP)

@@ -1,0 +1,75 @@
+"""Checks that every column a stream file speaks of exists, has a possible type, and is written down once."""
+
+from collections.abc import Callable
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from include.contract.expressions import ExpressionRefused, columns_of
+from include.contract.identity import READABLE_COLUMNS
+from include.contract.problems import Problem, nearest
+from include.contract.stream_spec import RecordSchema, StreamSpec
+
+MakeProblem = Callable[..., Problem]
+NO_TYPE = "which is no Spark SQL type, such as string, bigint, decimal(12,2), timestamp or array<string>"
+TYPES = {
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "DATE"),
+    *("TIMESTAMPLTZ", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "ARRAY", "MAP", "STRUCT"),
+}
+
+
+def check_types(schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
+    unknown = {name: field.type for name, field in schema.fields.items() if not _is_type(field.type)}
+    return [
+        *(problem(f"fields.{name}.type is {text!r}, {NO_TYPE}.", "fields", name, "type") for name, text in unknown.items()),
+        *_doubles(list(schema.fields), "fields", problem),
+    ]
+
+
+def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
+    decoded = list(schema.fields)
+    output = [*(spec.keep if spec.keep is not None else decoded), *spec.select]
+    readable = {*decoded, *READABLE_COLUMNS}
+    problems = _doubles([*decoded, *spec.select], "select", problem)
+    for name, text in spec.select.items():
+        problems += _check_expression(f"select.{name}", text, readable, problem, "select", name)
+    if spec.where is not None:
+        problems += _check_expression("where", spec.where, readable, problem, "where")
+    problems += _check_names("keep", spec.keep or [], decoded, problem, "keep")
+    problems += _check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
+    for sink, settings in spec.sinks.items():
+        problems += _check_names(
+            f"sinks.{sink}.partition_by", settings.partition_by, output, problem, "sinks", sink, "partition_by"
+        )
+    return problems
+
+
+def _check_expression(key: str, text: str, readable: set[str], problem: MakeProblem, *path: str) -> list[Problem]:
+    try:
+        unknown = columns_of(text) - {name.lower() for name in readable}
+    except ExpressionRefused as refusal:
+        return [problem(f"{key} is {text!r}, which {refusal}.", *path)]
+    return [problem(f"{key} reads {name!r}, which is no column.{nearest(name, readable)}", *path) for name in sorted(unknown)]
+
+
+def _check_names(key: str, names: list[str], valid: list[str], problem: MakeProblem, *path: str | int) -> list[Problem]:
+    unknown = [(number, name) for number, name in enumerate(names) if name not in valid]
+    return [
+        *(problem(f"{key} names {name!r}, which is no column.{nearest(name, valid)}", *path, number) for number, name in unknown),
+        *_doubles(names, key, problem, *path),
+    ]
+
+
+def _doubles(names: list[str], key: str, problem: MakeProblem, *path: str | int) -> list[Problem]:
+    """Spark does not tell upper from lower case in column names."""
+    lowered = [name.lower() for name in names]
+    doubled = [name for position, name in enumerate(names) if name.lower() in lowered[:position]]
+    return [problem(f"{key} has the column {name!r} a second time.", *(path or (key, name))) for name in doubled]
+
+
+def _is_type(text: str) -> bool:
+    try:
+        built = exp.DataType.build(text, dialect="spark")
+    except (SqlglotError, RecursionError, ValueError):
+        return False
+    return all(part.this.name in TYPES for part in built.find_all(exp.DataType) if isinstance(part.this, exp.DataType.Type))

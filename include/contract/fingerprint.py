@@ -1,0 +1,36 @@
+"""The spec hash and the snapshot of a stream (P1.4): which rows a driver would make, and exactly by what it was started."""
+
+import hashlib
+import json
+from typing import Any
+
+from include.contract.catalog import Stream
+
+HASH_LENGTH = 16
+
+
+def spec_hash(stream: Stream) -> str:
+    """Covers what changes rows: topic, decoding, schema, where, select, keep, the sinks' mapping. Not sizes, trigger, health."""
+    spec = stream.spec
+    rows = {
+        "topic": spec.source.topic,
+        "decode": spec.decode.model_dump(mode="json"),
+        "schema": {name: field.model_dump(mode="json") for name, field in stream.schema.fields.items()},
+        "where": spec.where,
+        "select": spec.select,
+        "keep": spec.keep,
+        "sinks": {name: sink.model_dump(mode="json") for name, sink in spec.sinks.items()},
+    }
+    return hashlib.sha256(_canonical(rows).encode()).hexdigest()[:HASH_LENGTH]
+
+
+def snapshot(stream: Stream) -> str:
+    """Everything a driver runs by, as text that is the same for the same files."""
+    return _canonical(
+        {"stream": stream.name, "spec": stream.spec.model_dump(mode="json"), "schema": stream.schema.model_dump(mode="json")}
+    )
+
+
+def _canonical(value: Any) -> str:
+    """Keys in the order of the files where order is meaning (columns), so not sorted."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

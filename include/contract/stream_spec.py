@@ -1,0 +1,76 @@
+"""The stream file and the record schema, as models: what may stand where. What depends on other files is `catalog`'s."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from include.contract.quantities import ByteCount, Duration
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]  # a leading _ is for our own columns
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class Section(BaseModel):
+    """Strict: `"200000"` is text and not a number; an unknown key is an error, not a comment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SchemaField(Section):
+    type: Text
+    required: bool = False
+
+
+class RecordSchema(Section):
+    """config/schemas/<name>.yaml: the fields of a record, with Spark SQL types."""
+
+    description: Text
+    fields: Annotated[dict[ColumnName, SchemaField], Field(min_length=1)]
+
+
+class Source(Section):
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+    connection: Name
+    start: Literal["earliest", "latest"] = "earliest"
+    max_records_per_batch: PositiveInt = 200_000
+
+
+class Decode(Section):
+    format: Literal["json"]
+    record_schema: Name = Field(alias="schema")
+    tombstones: Literal["quarantine", "filter"] = "quarantine"
+    extra_fields: Literal["ignore", "quarantine"] = "ignore"
+    max_value_bytes: ByteCount = 1_000_000
+
+
+class DeltaAppend(Section):
+    kind: Literal["delta_append"]
+    table: Name
+    partition_by: list[ColumnName] = []
+
+
+class Reconcile(Section):
+    every: Duration
+    unique: list[ColumnName] = []
+
+
+class Health(Section):
+    stuck_after: Duration
+
+
+class StreamSpec(Section):
+    """config/streams/<name>.yaml: one stream."""
+
+    description: Text
+    owner: Text
+    enabled: bool = True
+    source: Source
+    decode: Decode
+    where: Text | None = None
+    select: dict[ColumnName, Text] = {}
+    keep: list[ColumnName] | None = None
+    trigger: Duration
+    sinks: Annotated[dict[Name, DeltaAppend], Field(min_length=1)]
+    reconcile: Reconcile
+    health: Health

@@ -1,0 +1,148 @@
+"""The stream file: what is accepted, and that what is refused is refused with file, line, value and the nearest valid one."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from include.contract.__main__ import EDITOR_SCHEMAS
+from include.contract.catalog import CONFIG, load_streams
+from include.contract.fingerprint import snapshot, spec_hash
+from include.contract.problems import StreamFilesInvalid
+
+STREAM = "streams/orders_raw.yaml"
+SCHEMA = "schemas/order.yaml"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    for folder in ("streams", "schemas"):
+        shutil.copytree(CONFIG / folder, tmp_path / folder)
+    return tmp_path
+
+
+def change(config: Path, file: str, old: str, new: str) -> None:
+    text = (config / file).read_text()
+    assert old in text, f"{old!r} is not in {file}"
+    (config / file).write_text(text.replace(old, new, 1))
+
+
+def complaints(config: Path) -> list[str]:
+    with pytest.raises(StreamFilesInvalid) as refused:
+        load_streams(config)
+    return [str(problem) for problem in refused.value.problems]
+
+
+def test_the_shipped_stream_files_are_valid() -> None:
+    streams = load_streams()
+    assert streams["orders_raw"].spec.source.topic == "orders"
+    assert streams["orders_raw"].schema.fields["amount"].type == "decimal(12,2)"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        (STREAM, "owner:", "ownr:", "orders_raw.yaml:2: ownr is not a key that is known here. Did you mean 'owner'?"),
+        (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
+        (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
+        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append. Did you mean"),
+        (STREAM, "schema: order,", "schema: orders,", "orders_raw.yaml:4: decode.schema is 'orders', but there is no config/schemas/orders.yaml. Did you mean 'order'?"),
+        (STREAM, "200000", "many", "source.max_records_per_batch is 'many': input should be a valid integer"),
+        (STREAM, "200000", "0", "source.max_records_per_batch is 0: input should be greater than 0"),
+        (STREAM, "5 seconds", "5", "orders_raw.yaml:7: trigger is 5, which is not a positive whole number with a unit, such as 5 seconds."),
+        (STREAM, "5 seconds", "5 parsecs", "trigger is '5 parsecs', which has the unit 'parsecs'; use seconds, minutes, hours or days."),
+        (STREAM, "1 MB", "1 mb", "decode.max_value_bytes is '1 mb', which has the unit 'mb'; use B, kB, MB"),
+        (STREAM, "amount > 0", "amuont > 0", "orders_raw.yaml:5: where reads 'amuont', which is no column. Did you mean 'amount'?"),
+        (STREAM, "amount > 0", "amount >", "where is 'amount >', which is not a Spark SQL expression"),
+        (STREAM, "amount > 0", "rand() > 0.5", "where is 'rand() > 0.5', which calls rand, which gives another answer when a batch is replayed."),
+        (STREAM, "date(ts)", "current_date()", "select.day is 'current_date()', which calls current_date"),
+        (STREAM, "date(ts)", "uuid()", "select.day is 'uuid()', which calls uuid"),
+        (STREAM, "date(ts)", "sum(amount)", "select.day is 'sum(amount)', which holds an aggregate"),
+        (STREAM, "date(ts)", "explode(array(1))", "which calls explode, which makes several rows out of one."),
+        (STREAM, "amount > 0", "_batch_id > 0", "where reads '_batch_id', which is no column."),
+        (STREAM, "date(ts)", "(select 1)", "which holds a query inside an expression"),
+        (STREAM, "date(ts)", "row_number() over (order by ts)", "which holds a window function"),
+        (STREAM, "[day]", "[dya]", "orders_raw.yaml:9: sinks.lake.partition_by names 'dya', which is no column. Did you mean 'day'?"),
+        (STREAM, "[event_id]", "[even_id]", "reconcile.unique names 'even_id', which is no column. Did you mean 'event_id'?"),
+        (STREAM, "{day:", "{AMOUNT:", "select has the column 'AMOUNT' a second time."),
+        (STREAM, "{day:", "{_day:", "select._day is '_day', which does not fit"),
+        (STREAM, "trigger:", "owner: me\ntrigger:", "orders_raw.yaml:7: the key 'owner' stands here a second time."),
+        (STREAM, "owner: orders-team", "true: x", "orders_raw.yaml:2: the key 'true' is not text (write it in quotes)."),
+        (STREAM, "owner: orders-team", "owner: &a x\nnote: *a", "anchors and aliases (& and *) are not used in stream files."),
+        (STREAM, "owner: orders-team", "owner: [", "this is not YAML"),
+        (STREAM, "table: orders,", "table: quarantine,", "sinks.lake.table is 'quarantine', which belongs to every stream's quarantine already."),
+        (SCHEMA, "timestamp", "timestemp", "order.yaml:6: fields.ts.type is 'timestemp', which is no Spark SQL type"),
+        (SCHEMA, "{type: string}", "{type: array<strin>}", "fields.note.type is 'array<strin>', which is no Spark SQL type"),
+        (SCHEMA, "note:", "EVENT_ID:", "fields has the column 'EVENT_ID' a second time."),
+        (SCHEMA, "required: true", "requird: true", "fields.event_id.requird is not a key that is known here. Did you mean 'required'?"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 30 else "",
+)  # fmt: skip
+def test_a_mistake_is_refused_with_its_place(config: Path, file: str, old: str, new: str, complaint: str) -> None:
+    change(config, file, old, new)
+    assert [told for told in complaints(config) if complaint in told], complaints(config)
+
+
+def test_a_missing_key_is_named(config: Path) -> None:
+    change(config, STREAM, "owner: orders-team\n", "")
+    assert complaints(config) == ["config/streams/orders_raw.yaml:1: owner is missing."]
+
+
+def test_every_problem_of_every_file_is_told_at_once(config: Path) -> None:
+    change(config, STREAM, "5 seconds", "5")
+    change(config, STREAM, "start: earliest", "start: now")
+    change(config, SCHEMA, "decimal(12,2)", "money")
+    assert len(complaints(config)) == 3
+
+
+def test_two_streams_may_not_write_one_table(config: Path) -> None:
+    shutil.copy(config / STREAM, config / "streams" / "orders_again.yaml")
+    (told,) = complaints(config)
+    assert "orders_raw.yaml:9: sinks.lake.table is 'orders', which belongs to orders_again.lake already." in told
+
+
+def test_a_file_name_that_cannot_name_a_stream_is_refused(config: Path) -> None:
+    (config / STREAM).rename(config / "streams" / "Orders-Raw.yaml")
+    assert "config/streams/Orders-Raw.yaml:1: name is 'Orders-Raw', which does not fit" in complaints(config)[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (STREAM, "amount > 0", "amount >= 0"),
+        (STREAM, "date(ts)", "to_date(ts)"),
+        (STREAM, "tombstones: quarantine", "tombstones: filter"),
+        (STREAM, "table: orders", "table: orders2"),
+        (STREAM, "topic: orders", "topic: orders2"),
+        (SCHEMA, "note: {type: string}", "note: {type: bigint}"),
+    ],
+)
+def test_what_changes_rows_changes_the_spec_hash(config: Path, file: str, old: str, new: str) -> None:
+    before = spec_hash(load_streams(config)["orders_raw"])
+    change(config, file, old, new)
+    assert spec_hash(load_streams(config)["orders_raw"]) != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("5 seconds", "1 minute"),
+        ("200000", "1000"),
+        ("orders-team", "others"),
+        ("stuck_after: 5 minutes", "stuck_after: 1 hour"),
+        ("every: 15 minutes", "every: 1 hour"),
+    ],
+)
+def test_what_does_not_change_rows_changes_the_snapshot_alone(config: Path, old: str, new: str) -> None:
+    before = load_streams(config)["orders_raw"]
+    change(config, STREAM, old, new)
+    after = load_streams(config)["orders_raw"]
+    assert spec_hash(after) == spec_hash(before)
+    assert snapshot(after) != snapshot(before)
+
+
+@pytest.mark.parametrize("name", EDITOR_SCHEMAS)
+def test_the_schemas_for_editors_are_up_to_date(name: str) -> None:
+    """If this fails: `make editor-schemas`."""
+    assert json.loads((CONFIG / name).read_text()) == EDITOR_SCHEMAS[name].model_json_schema()
