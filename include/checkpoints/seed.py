@@ -21,6 +21,8 @@ class CheckpointExists(TidemarkError):
 
 
 def make_checkpoint(checkpoint: Path, topic: str, start: Offsets) -> None:
+    if not start or min(start.values()) < 0:  # to Kafka -1 and -2 mean latest and earliest
+        raise ValueError(f"a start needs an offset of 0 or more for each partition, got {dict(start)}")
     if checkpoint.exists():
         raise CheckpointExists(
             f"{checkpoint} is there already, but each generation begins a folder of its own.",
@@ -39,8 +41,9 @@ def make_checkpoint(checkpoint: Path, topic: str, start: Offsets) -> None:
 def check_ready(checkpoint: Path) -> None:
     """Raises CheckpointUnreadable unless every file that was made is there, unchanged."""
     try:
-        made: dict[str, str] = json.loads((checkpoint / READY).read_text())
-    except (FileNotFoundError, ValueError):
+        made: dict[str, str] = dict(json.loads((checkpoint / READY).read_text()))
+        _ = made["metadata"], made["sources/0/0"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         raise CheckpointUnreadable(checkpoint / READY, "is missing or damaged: the folder was not made to its end") from None
     for name, sha256 in made.items():
         file = checkpoint / name

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from include.contract.errors import TidemarkError
 
@@ -52,23 +53,23 @@ def read_range(checkpoint: Path, batch: int, topic: str) -> BatchRange:
 
 def read_planned(checkpoint: Path, batch: int, topic: str) -> PlannedBatch:
     file = checkpoint / "offsets" / str(batch)
-    header, *sources = _lines(file, file_bytes=_read(file))
+    header, *sources = _lines(file, _read(file))
     if len(sources) != 1:
         raise CheckpointUnreadable(file, f"speaks of {len(sources)} sources, but a stream has one")
     settings = _json(file, header)
-    return PlannedBatch(
-        batch,
-        _offsets(file, sources[0], topic),
-        settings["batchWatermarkMs"],
-        settings["batchTimestampMs"],
-        settings["conf"],
-    )
+    try:
+        watermark, timestamp, conf = int(settings["batchWatermarkMs"]), int(settings["batchTimestampMs"]), dict(settings["conf"])
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointUnreadable(file, f"holds the settings {header[:40]!r}, which are not those of a batch") from None
+    return PlannedBatch(batch, _offsets(file, sources[0], topic), watermark, timestamp, conf)
 
 
 def read_start(checkpoint: Path, topic: str) -> Offsets:
     """sources/0/0: where batch 0 begins. Alone among these files it has a zero byte before its version."""
     file = checkpoint / "sources" / "0" / "0"
-    (start,) = _lines(file, file_bytes=_read(file).removeprefix(b"\0"))
+    start, *more = _lines(file, _read(file).removeprefix(b"\0"))
+    if more:
+        raise CheckpointUnreadable(file, f"has {len(more)} lines too many")
     return _offsets(file, start, topic)
 
 
@@ -92,8 +93,8 @@ def _read(file: Path) -> bytes:
         raise CheckpointUnreadable(file, "is missing") from None
 
 
-def _lines(file: Path, file_bytes: bytes) -> list[str]:
-    version, *lines = file_bytes.decode(errors="replace").splitlines() or [""]
+def _lines(file: Path, content: bytes) -> list[str]:
+    version, *lines = content.decode(errors="replace").removesuffix("\n").split("\n")
     if version != VERSION:
         raise CheckpointUnreadable(file, f"begins with {version[:20]!r} instead of {VERSION}")
     if not lines:
@@ -103,16 +104,24 @@ def _lines(file: Path, file_bytes: bytes) -> list[str]:
 
 def _offsets(file: Path, line: str, topic: str) -> Offsets:
     topics = _json(file, line)
-    if list(topics) not in ([topic], []):
-        raise CheckpointUnreadable(file, f"is about {', '.join(topics)}, not {topic}")
-    return {int(partition): offset for partition, offset in topics.get(topic, {}).items()}
+    if list(topics) != [topic]:
+        raise CheckpointUnreadable(file, f"is about {', '.join(topics) or 'no topic'}, not {topic}")
+    partitions = topics[topic]
+    if not (isinstance(partitions, dict) and partitions and all(map(_is_offset, partitions.items()))):
+        raise CheckpointUnreadable(file, f"holds {line[:40]!r}, which are not offsets of partitions")
+    return {int(partition): offset for partition, offset in partitions.items()}
 
 
-def _json(file: Path, line: str) -> dict:  # type: ignore[type-arg]
+def _is_offset(entry: tuple[str, object]) -> bool:
+    partition, offset = entry
+    return partition.isdecimal() and type(offset) is int and offset >= 0
+
+
+def _json(file: Path, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise CheckpointUnreadable(file, f"holds {line[:40]!r}, which is not JSON")
+        raise CheckpointUnreadable(file, f"holds {line[:40]!r}, which is no JSON object")
     return value

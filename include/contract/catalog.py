@@ -39,35 +39,66 @@ class _File:
         return Problem(self.shown, self.located.line_of(path), complaint)
 
 
+@dataclass(frozen=True)
+class Catalog:
+    """The streams that are valid, and what is wrong with the others: one bad file must not hide the good ones."""
+
+    streams: dict[str, Stream]
+    problems: list[Problem]
+
+
 def load_streams(config: Path = CONFIG) -> dict[str, Stream]:
     """By name. Raises StreamFilesInvalid with every problem of every file."""
+    catalog = read_catalog(config)
+    if catalog.problems:
+        raise StreamFilesInvalid(catalog.problems)
+    return catalog.streams
+
+
+def read_catalog(config: Path = CONFIG) -> Catalog:
     problems: list[Problem] = []
     schemas = _load_folder(config, "schemas", RecordSchema, problems)
     for file, schema in schemas.values():
         problems += check_types(schema, file.problem)
     specs = _load_folder(config, "streams", StreamSpec, problems)
-    streams: dict[str, Stream] = {}
-    for name, (file, spec) in specs.items():
-        schema_name = spec.decode.record_schema
-        if schema_name in schemas:
-            streams[name] = Stream(name, spec, schemas[schema_name][1])
-            problems += check_columns(spec, streams[name].schema, file.problem)
-        elif not (config / "schemas" / f"{schema_name}.yaml").exists():  # a broken one was told already
-            complaint = f"decode.schema is {schema_name!r}, but there is no config/schemas/{schema_name}.yaml."
-            problems.append(file.problem(complaint + nearest(schema_name, schemas), "decode", "schema"))
+    for file, spec in specs.values():
+        problems += _check_with_schema(file, spec, schemas, config)
     problems += _check_tables(specs)
-    if problems:
-        raise StreamFilesInvalid(problems)
-    return streams
+    bad_files = {problem.file for problem in problems}
+    streams = {
+        name: Stream(name, spec, schemas[spec.decode.record_schema][1])
+        for name, (file, spec) in specs.items()
+        if not bad_files & {file.shown, f"config/schemas/{spec.decode.record_schema}.yaml"}
+    }
+    return Catalog(streams, problems)
+
+
+def _check_with_schema(
+    file: _File, spec: StreamSpec, schemas: dict[str, tuple[_File, RecordSchema]], config: Path
+) -> list[Problem]:
+    name = spec.decode.record_schema
+    if name in schemas:
+        return check_columns(spec, schemas[name][1], file.problem)
+    if (config / "schemas" / f"{name}.yaml").exists():
+        return []  # it is broken, and told already
+    complaint = f"decode.schema is {name!r}, but there is no config/schemas/{name}.yaml."
+    return [file.problem(complaint + nearest(name, schemas), "decode", "schema")]
 
 
 def _load_folder(
     config: Path, folder: str, model: type[SectionType], problems: list[Problem]
 ) -> dict[str, tuple[_File, SectionType]]:
+    if not (config / folder).is_dir():
+        problems.append(Problem(f"config/{folder}", 1, "this folder is missing."))
+        return {}
     loaded = {}
-    for path in sorted((config / folder).glob("*.yaml")):
-        result = _load_file(path, f"config/{folder}/{path.name}", model, problems)
-        if result:
+    for path in sorted((config / folder).iterdir()):
+        shown = f"config/{folder}/{path.name}"
+        if path.name.startswith("."):  # an editor's lock or backup
+            continue
+        if path.suffix != ".yaml":
+            problems.append(Problem(shown, 1, "only files that end in .yaml are read here; rename it or move it away."))
+        elif result := _load_file(path, shown, model, problems):
             loaded[path.stem] = result
     return loaded
 
@@ -75,16 +106,16 @@ def _load_folder(
 def _load_file(path: Path, shown: str, model: type[SectionType], problems: list[Problem]) -> tuple[_File, SectionType] | None:
     try:
         file = _File(path.stem, shown, read_located(path.read_bytes()))
-    except NotReadable as error:
-        problems.append(Problem(shown, error.line, f"{error.complaint}."))
-        return None
-    try:
         _Named(name=path.stem)
         return file, model.model_validate(file.located.data)
+    except NotReadable as error:
+        problems.append(Problem(shown, error.line, f"{error.complaint}."))
+    except OSError as error:
+        problems.append(Problem(shown, 1, f"this cannot be read: {error.strerror}."))
     except ValidationError as error:
         wrong: type[Section] = _Named if error.title == "_Named" else model
         problems += from_validation(shown, file.located, wrong, error)
-        return None
+    return None
 
 
 def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:

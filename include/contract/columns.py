@@ -2,25 +2,18 @@
 
 from collections.abc import Callable
 
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
 from include.contract.expressions import ExpressionRefused, columns_of
 from include.contract.identity import READABLE_COLUMNS
 from include.contract.problems import Problem, nearest
+from include.contract.spark_types import is_simple, is_type
 from include.contract.stream_spec import RecordSchema, StreamSpec
 
 MakeProblem = Callable[..., Problem]
-NO_TYPE = "which is no Spark SQL type, such as string, bigint, decimal(12,2), timestamp or array<string>"
-NESTED = {"ARRAY", "MAP", "STRUCT"}
-TYPES = NESTED | {
-    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "DATE"),
-    *("TIMESTAMPLTZ", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ"),
-}
+NO_TYPE = "which is no Spark SQL type that JSON can hold, such as string, bigint, decimal(12,2), timestamp or array<string>"
 
 
 def check_types(schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
-    unknown = {name: field.type for name, field in schema.fields.items() if not _is_type(field.type)}
+    unknown = {name: field.type for name, field in schema.fields.items() if not is_type(field.type)}
     return [
         *(problem(f"fields.{name}.type is {text!r}, {NO_TYPE}.", "fields", name, "type") for name, text in unknown.items()),
         *_doubles(list(schema.fields), "fields", problem),
@@ -42,6 +35,11 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
         problems += _check_names(
             f"sinks.{sink}.partition_by", settings.partition_by, output, problem, "sinks", sink, "partition_by"
         )
+        nested = [name for name in settings.partition_by if name in schema.fields and not is_simple(schema.fields[name].type)]
+        complaint = "sinks.{}.partition_by names {!r}, but a table is partitioned by single values, not by {}."
+        problems += [
+            problem(complaint.format(sink, name, schema.fields[name].type), "sinks", sink, "partition_by") for name in nested
+        ]
     return problems
 
 
@@ -66,17 +64,3 @@ def _doubles(names: list[str], key: str, problem: MakeProblem, *path: str | int)
     lowered = [name.lower() for name in names]
     doubled = [name for position, name in enumerate(names) if name.lower() in lowered[:position]]
     return [problem(f"{key} has the column {name!r} a second time.", *(path or (key, name))) for name in doubled]
-
-
-def _is_type(text: str) -> bool:
-    try:
-        built = exp.DataType.build(text, dialect="spark")
-    except (SqlglotError, RecursionError, ValueError):
-        return False
-    return all(_is_known(part) for part in built.find_all(exp.DataType))
-
-
-def _is_known(part: exp.DataType) -> bool:
-    """sqlglot leaves out an inner type that it does not know: array<strin> comes out as an array of nothing."""
-    is_whole = bool(part.expressions) or part.this.name not in NESTED
-    return isinstance(part.this, exp.DataType.Type) and part.this.name in TYPES and is_whole

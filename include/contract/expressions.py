@@ -6,23 +6,32 @@ A driver checks again on Spark's own analysed plan; this is the early, precise a
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
 
-NOT_REPLAYABLE = {
-    *("rand", "randn", "random", "uuid", "shuffle", "now", "current_timestamp", "current_date", "curdate", "localtimestamp"),
-    *("current_time", "current_timezone", "unix_timestamp", "monotonically_increasing_id", "spark_partition_id"),
-    *("input_file_name", "input_file_block_start", "input_file_block_length", "current_user", "session_user", "user"),
-    *("current_catalog", "current_database", "current_schema", "version", "java_method", "reflect", "try_reflect"),
+from include.contract.problems import nearest
+from include.contract.spark_functions import ROW_FUNCTIONS
+
+KEYWORDS_BEFORE_A_BRACKET = frozenset(
+    {
+        *("cast", "try_cast", "case", "when", "then", "else", "and", "or", "not", "in", "between", "like", "ilike", "rlike"),
+        *("is", "null", "as", "div"),
+    }
+)
+TYPES_WITH_A_LENGTH = frozenset({"decimal", "dec", "numeric", "char", "varchar"})  # cast(x as decimal(12,2))
+CLOCK_WORDS = ("now", "today", "tomorrow", "yesterday")  # Spark reads these texts as times wherever it expects a time
+UNFIT: dict[type[exp.Expr], str] = {
+    exp.Query: "holds a query; only expressions that look at one row are allowed",
+    exp.Window: "holds a window function; only expressions that look at one row are allowed",
+    exp.AggFunc: "holds an aggregate; only expressions that look at one row are allowed",
+    exp.Star: "holds a star; name the columns",
+    exp.Lambda: "holds a lambda, which is not supported here",
+    exp.Placeholder: "holds a placeholder",
+    exp.Parameter: "holds a parameter",
+    exp.CurrentTimestamp: "asks for the time, which is another one when a batch is replayed",
+    exp.CurrentDate: "asks for the date, which is another one when a batch is replayed",
+    exp.CurrentUser: "asks for the user, who may be another one when a batch is replayed",
 }
-MAKES_MORE_ROWS = {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
-NOT_ROW_BY_ROW: dict[type[exp.Expr], str] = {
-    exp.Query: "a query inside an expression",
-    exp.Window: "a window function",
-    exp.AggFunc: "an aggregate",
-    exp.Star: "a star",
-    exp.Lambda: "a lambda",
-    exp.Placeholder: "a placeholder",
-    exp.Parameter: "a parameter",
-}
+EXPRESSIONS = (exp.Condition, exp.Func, exp.Paren, exp.AtTimeZone, exp.FromTimeZone)
 
 
 class ExpressionRefused(ValueError):
@@ -34,7 +43,8 @@ def columns_of(text: str) -> set[str]:
     tree = _parse(text)
     for node in tree.walk():
         _refuse_unfit(node)
-    if not isinstance(tree, exp.Condition | exp.Func | exp.Paren):
+    _refuse_unknown_functions(text)
+    if not isinstance(tree, EXPRESSIONS):
         raise ExpressionRefused("is not a Spark SQL expression but a statement")
     columns = list(tree.find_all(exp.Column))
     if qualified := next((column.sql(dialect="spark") for column in columns if column.table), None):
@@ -54,18 +64,27 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _refuse_unfit(node: exp.Expr) -> None:
-    for kind, words in NOT_ROW_BY_ROW.items():
+    for kind, words in UNFIT.items():
         if isinstance(node, kind):
-            raise ExpressionRefused(f"holds {words}; only expressions that look at one row are allowed")
-    called = _names_of(node)
-    if unstable := called & NOT_REPLAYABLE:
-        raise ExpressionRefused(f"calls {min(unstable)}, which gives another answer when a batch is replayed")
-    if multiplying := called & MAKES_MORE_ROWS:
-        raise ExpressionRefused(f"calls {min(multiplying)}, which makes several rows out of one")
+            raise ExpressionRefused(words)
+    if isinstance(node, exp.Literal) and node.is_string and str(node.this).strip().lower().startswith(CLOCK_WORDS):
+        raise ExpressionRefused(f"holds the text {node.this!r}, which Spark can read as the time of the replay")
 
 
-def _names_of(node: exp.Expr) -> set[str]:
-    """A function's own name, or all the names under which a known one goes."""
-    if isinstance(node, exp.Anonymous):
-        return {node.name.lower()}
-    return {name.lower() for name in node.sql_names()} if isinstance(node, exp.Func) else set()
+def _refuse_unknown_functions(text: str) -> None:
+    """By the names as they were typed: the parser gives known functions other names, and lets unknown ones pass."""
+    tokens = sqlglot.tokenize(text, read="spark")
+    for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        name = token.text.lower()
+        if after.token_type != TokenType.L_PAREN or not _is_word(token):
+            continue
+        if before is not None and before.token_type == TokenType.DOT:
+            raise ExpressionRefused(f"calls {name!r} by a qualified name; only Spark's own functions are allowed")
+        if name not in ROW_FUNCTIONS | KEYWORDS_BEFORE_A_BRACKET | TYPES_WITH_A_LENGTH:
+            known = nearest(name, ROW_FUNCTIONS)
+            raise ExpressionRefused(f"calls {name!r}, which is no function of one row that answers the same on replay.{known}")
+
+
+def _is_word(token: Token) -> bool:
+    is_plain = token.token_type != TokenType.STRING and token.text.replace("_", "a").isalnum()
+    return is_plain or token.token_type == TokenType.IDENTIFIER

@@ -7,19 +7,21 @@ from typing import Any
 from include.contract.catalog import Stream
 
 HASH_LENGTH = 16
+HASH_VERSION = 1  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
 
 
 def spec_hash(stream: Stream) -> str:
     """Covers what changes rows: topic, decoding, schema, where, select, keep, the sinks' mapping. Not sizes, trigger, health."""
     spec = stream.spec
     rows = {
+        "version": HASH_VERSION,
         "topic": spec.source.topic,
-        "decode": spec.decode.model_dump(mode="json"),
-        "schema": {name: field.model_dump(mode="json") for name, field in stream.schema.fields.items()},
+        "decode": spec.decode.model_dump(mode="json", exclude_defaults=True),
+        "schema": {name: field.model_dump(mode="json", exclude_defaults=True) for name, field in stream.schema.fields.items()},
         "where": spec.where,
         "select": spec.select,
         "keep": spec.keep,
-        "sinks": {name: sink.model_dump(mode="json") for name, sink in spec.sinks.items()},
+        "sinks": {name: sink.model_dump(mode="json", exclude_defaults=True) for name, sink in spec.sinks.items()},
     }
     return hashlib.sha256(_canonical(rows).encode()).hexdigest()[:HASH_LENGTH]
 

@@ -36,20 +36,18 @@ def read_located(content: bytes) -> LocatedYaml:
         node = loader.get_single_node()
         lines: dict[Path, int] = {}
         if node is not None:
-            _locate(node, (), lines, set())
+            _locate(loader, node, (), lines, set())
         return LocatedYaml(loader.construct_document(node) if node is not None else None, lines)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise NotReadable(line, f"this is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise NotReadable(1, f"this is not YAML: {' '.join(str(error).split())}") from error
-    except (ValueError, OverflowError) as error:
-        raise NotReadable(1, f"a value cannot be read: {error}") from error
     except RecursionError as error:
         raise NotReadable(1, "this is nested too deeply") from error
 
 
-def _locate(node: yaml.Node, path: Path, lines: dict[Path, int], seen: set[int]) -> None:
+def _locate(loader: yaml.SafeLoader, node: yaml.Node, path: Path, lines: dict[Path, int], seen: set[int]) -> None:
     line = node.start_mark.line + 1
     if id(node) in seen:  # an alias is the same node again; a few of them can stand for billions of values
         raise NotReadable(lines.get(path, line), "anchors and aliases (& and *) are not used in stream files")
@@ -61,10 +59,23 @@ def _locate(node: yaml.Node, path: Path, lines: dict[Path, int], seen: set[int])
             if (*path, name) in lines:
                 raise NotReadable(key.start_mark.line + 1, f"the key {name!r} stands here a second time")
             lines[(*path, name)] = key.start_mark.line + 1
-            _locate(value, (*path, name), lines, seen)
+            _locate(loader, value, (*path, name), lines, seen)
     elif isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            _locate(item, (*path, number), lines, seen)
+            _locate(loader, item, (*path, number), lines, seen)
+    else:
+        _check_scalar(loader, node, line)
+
+
+def _check_scalar(loader: yaml.SafeLoader, node: yaml.Node, line: int) -> None:
+    """PyYAML answers a date such as 2001-99-99, or a tag that does not fit its value, with errors of many kinds."""
+    implied = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
+    if node.tag not in (implied, "tag:yaml.org,2002:str"):
+        raise NotReadable(line, f"the tag {node.tag!r} is not used in stream files")
+    try:
+        loader.construct_object(node)
+    except (ValueError, OverflowError) as error:
+        raise NotReadable(line, f"the value {node.value[:40]!r} cannot be read: {error}") from error
 
 
 def _name_of(key: yaml.Node) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from include.contract.quantities import ByteCount, Duration
 
@@ -30,10 +30,10 @@ class RecordSchema(Section):
 
 
 class Source(Section):
-    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]  # Kafka forbids . and ..
     connection: Name
     start: Literal["earliest", "latest"] = "earliest"
-    max_records_per_batch: PositiveInt = 200_000
+    max_records_per_batch: Annotated[int, Field(gt=0, le=2**31 - 1)] = 200_000
 
 
 class Decode(Section):

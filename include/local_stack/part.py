@@ -87,7 +87,6 @@ class Part(ABC):
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        kill_all(self.living_processes)  # if the part died, its children may still hold the port or the data
         self.prepare()
         start_detached(self.command(), self.environment(), self.folder, self.home.log(self.name), self.home.record(self.name))
 

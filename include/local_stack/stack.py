@@ -15,6 +15,7 @@ from include.local_stack.kafka import Kafka
 from include.local_stack.part import Part
 from include.local_stack.ports import Ports
 from include.local_stack.postgres import Postgres
+from include.local_stack.processes import kill_all
 from include.local_stack.progress import say, step
 from include.local_stack.status import PartStatus, describe
 
@@ -77,6 +78,9 @@ class Stack:
             if all(part.is_alive for part in self.parts):
                 self._wait_for(self.parts)
                 return False
+            for part in self.parts:
+                if not part.is_alive:
+                    kill_all(part.living_processes)  # its children may still hold its port or its data
             self._stop_airflow_if_its_ground_changes(self._choose_ports(asked_ports or {}))
             started: list[Part] = []
             with _undone_on_failure(started):

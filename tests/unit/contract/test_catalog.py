@@ -4,10 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from include.contract.__main__ import EDITOR_SCHEMAS
-from include.contract.catalog import CONFIG, load_streams
+from include.contract.catalog import CONFIG, load_streams, read_catalog
 from include.contract.fingerprint import snapshot, spec_hash
 from include.contract.problems import StreamFilesInvalid
 
@@ -55,13 +57,24 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "1 MB", "1 mb", "decode.max_value_bytes is '1 mb', which has the unit 'mb'; use B, kB, MB"),
         (STREAM, "amount > 0", "amuont > 0", "orders_raw.yaml:5: where reads 'amuont', which is no column. Did you mean 'amount'?"),
         (STREAM, "amount > 0", "amount >", "where is 'amount >', which is not a Spark SQL expression"),
-        (STREAM, "amount > 0", "rand() > 0.5", "where is 'rand() > 0.5', which calls rand, which gives another answer when a batch is replayed."),
-        (STREAM, "date(ts)", "current_date()", "select.day is 'current_date()', which calls current_date"),
-        (STREAM, "date(ts)", "uuid()", "select.day is 'uuid()', which calls uuid"),
+        (STREAM, "amount > 0", "rand() > 0.5", "where is 'rand() > 0.5', which calls 'rand', which is no function of one row that answers the same on replay."),
+        (STREAM, "date(ts)", "current_date()", "select.day is 'current_date()', which asks for the date"),
+        (STREAM, "date(ts)", "uuid()", "select.day is 'uuid()', which calls 'uuid'"),
+        (STREAM, "date(ts)", "\"date'now'\"", "which holds the text 'now', which Spark can read as the time of the replay."),
+        (STREAM, "date(ts)", "\"window(ts, '1 hour')\"", "which calls 'window'"),
+        (STREAM, "date(ts)", "mean(amount)", "which calls 'mean'"),
+        (STREAM, "date(ts)", "any(amount > 1)", "which"),
+        (STREAM, "date(ts)", "uper(note)", "which calls 'uper', which is no function of one row that answers the same on replay. Did you mean 'upper'?"),
+        (STREAM, "date(ts)", "catalog.f(note)", "which calls 'f' by a qualified name"),
+        (STREAM, "date(ts)", "identifier('note')", "which calls 'identifier'"),
+        (STREAM, "topic: orders,", "topic: ..,", "source.topic is '..', which does not fit"),
+        (STREAM, "200000", "99999999999", "source.max_records_per_batch is 99999999999: input should be less than or equal to 2147483647"),
+        (STREAM, "owner: orders-team", "owner: !!bool foo", "orders_raw.yaml:2: the tag 'tag:yaml.org,2002:bool' is not used in stream files."),
+        (STREAM, "owner: orders-team", "owner: 2001-99-99", "orders_raw.yaml:2: the value '2001-99-99' cannot be read"),
         (STREAM, "date(ts)", "sum(amount)", "select.day is 'sum(amount)', which holds an aggregate"),
-        (STREAM, "date(ts)", "explode(array(1))", "which calls explode, which makes several rows out of one."),
+        (STREAM, "date(ts)", "explode(array(1))", "which calls 'explode'"),
         (STREAM, "amount > 0", "_batch_id > 0", "where reads '_batch_id', which is no column."),
-        (STREAM, "date(ts)", "(select 1)", "which holds a query inside an expression"),
+        (STREAM, "date(ts)", "(select 1)", "which holds a query"),
         (STREAM, "date(ts)", "row_number() over (order by ts)", "which holds a window function"),
         (STREAM, "[day]", "[dya]", "orders_raw.yaml:9: sinks.lake.partition_by names 'dya', which is no column. Did you mean 'day'?"),
         (STREAM, "[event_id]", "[even_id]", "reconcile.unique names 'even_id', which is no column. Did you mean 'event_id'?"),
@@ -74,6 +87,7 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "table: orders,", "table: quarantine,", "sinks.lake.table is 'quarantine', which belongs to every stream's quarantine already."),
         (SCHEMA, "timestamp", "timestemp", "order.yaml:6: fields.ts.type is 'timestemp', which is no Spark SQL type"),
         (SCHEMA, "{type: string}", "{type: array<strin>}", "fields.note.type is 'array<strin>', which is no Spark SQL type"),
+        (SCHEMA, "decimal(12,2)", "decimal(50,2)", "fields.amount.type is 'decimal(50,2)'"),
         (SCHEMA, "note:", "EVENT_ID:", "fields has the column 'EVENT_ID' a second time."),
         (SCHEMA, "required: true", "requird: true", "fields.event_id.requird is not a key that is known here. Did you mean 'required'?"),
     ],
@@ -82,6 +96,45 @@ def test_the_shipped_stream_files_are_valid() -> None:
 def test_a_mistake_is_refused_with_its_place(config: Path, file: str, old: str, new: str, complaint: str) -> None:
     change(config, file, old, new)
     assert [told for told in complaints(config) if complaint in told], complaints(config)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "from_utc_timestamp(ts, 'UTC')",
+        "case when amount > 1 then upper(note) else lower(note) end",
+        "cast(amount as decimal(10,2)) + coalesce(amount, 0)",
+        "amount in (1, 2) and (note is not null or not (note like 'x%'))",
+        "concat_ws('-', _topic, _partition, _offset)",
+        "split(note, ' ')[0]",
+    ],
+)
+def test_ordinary_spark_expressions_are_accepted(config: Path, expression: str) -> None:
+    change(config, STREAM, "date(ts)", json.dumps(expression))
+    assert load_streams(config)["orders_raw"].spec.select["day"] == expression
+
+
+def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
+    (config / "streams" / "bad.yaml").write_text("description: bad\n")
+    catalog = read_catalog(config)
+    assert list(catalog.streams) == ["orders_raw"]
+    assert {problem.file for problem in catalog.problems} == {"config/streams/bad.yaml"}
+
+
+def test_an_editors_lock_is_passed_over_and_any_other_name_is_told(config: Path) -> None:
+    (config / "streams" / ".#orders_raw.yaml").symlink_to("someone@somewhere.123")
+    load_streams(config)
+    (config / "streams" / "other.yml").write_text("")
+    (config / "streams" / "folder.yaml").mkdir()
+    assert [told.partition(": ")[0] for told in complaints(config)] == [
+        "config/streams/folder.yaml:1",
+        "config/streams/other.yml:1",
+    ]
+
+
+def test_a_missing_folder_is_told(config: Path) -> None:
+    shutil.rmtree(config / "streams")
+    assert complaints(config) == ["config/streams:1: this folder is missing."]
 
 
 def test_a_missing_key_is_named(config: Path) -> None:
@@ -146,3 +199,10 @@ def test_what_does_not_change_rows_changes_the_snapshot_alone(config: Path, old:
 def test_the_schemas_for_editors_are_up_to_date(name: str) -> None:
     """If this fails: `make editor-schemas`."""
     assert json.loads((CONFIG / name).read_text()) == EDITOR_SCHEMAS[name].model_json_schema()
+
+
+@pytest.mark.parametrize(("name", "folder"), [("stream.schema.json", "streams"), ("record.schema.json", "schemas")])
+def test_what_is_shipped_is_right_to_an_editor_too(name: str, folder: str) -> None:
+    schema = json.loads((CONFIG / name).read_text())
+    for file in (CONFIG / folder).glob("*.yaml"):
+        jsonschema.validate(yaml.safe_load(file.read_text()), schema, format_checker=jsonschema.FormatChecker())
