@@ -32,15 +32,21 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
     problems += _check_names("keep", spec.keep or [], decoded, problem, "keep")
     problems += _check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
     for sink, settings in spec.sinks.items():
-        problems += _check_names(
-            f"sinks.{sink}.partition_by", settings.partition_by, output, problem, "sinks", sink, "partition_by"
-        )
-        nested = [name for name in settings.partition_by if name in schema.fields and not is_simple(schema.fields[name].type)]
-        complaint = "sinks.{}.partition_by names {!r}, but a table is partitioned by single values, not by {}."
-        problems += [
-            problem(complaint.format(sink, name, schema.fields[name].type), "sinks", sink, "partition_by") for name in nested
-        ]
+        problems += _check_partitioning(sink, settings.partition_by, output, schema, problem)
     return problems
+
+
+def _check_partitioning(
+    sink: str, names: list[str], output: list[str], schema: RecordSchema, problem: MakeProblem
+) -> list[Problem]:
+    key, path = f"sinks.{sink}.partition_by", ("sinks", sink, "partition_by")
+    nested = {
+        name: schema.fields[name].type for name in names if name in schema.fields and not is_simple(schema.fields[name].type)
+    }
+    return [
+        *_check_names(key, names, output, problem, *path),
+        *(problem(f"{key} names {name!r}, but Delta cannot partition by {kind}.", *path) for name, kind in nested.items()),
+    ]
 
 
 def _check_expression(key: str, text: str, readable: set[str], problem: MakeProblem, *path: str) -> list[Problem]:

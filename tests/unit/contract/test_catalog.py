@@ -114,6 +114,12 @@ def test_ordinary_spark_expressions_are_accepted(config: Path, expression: str) 
     assert load_streams(config)["orders_raw"].spec.select["day"] == expression
 
 
+def test_a_table_is_not_partitioned_by_a_column_of_many_values(config: Path) -> None:
+    change(config, SCHEMA, "{type: string}", "{type: array<string>}")
+    change(config, STREAM, "[day]", "[note]")
+    assert "sinks.lake.partition_by names 'note', but Delta cannot partition by array<string>." in complaints(config)[0]
+
+
 def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
     (config / "streams" / "bad.yaml").write_text("description: bad\n")
     catalog = read_catalog(config)
