@@ -38,9 +38,10 @@ streams: ## every stream with what it promises, and why
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract streams
 
-check: ## validate all stream and schema files
+check: ## validate all stream and schema files; STREAM=x shows ten of its records as the file reads them
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract check
+	@$(if $(STREAM),$(STACK) job sample_stream "$(STREAM)")
 
 editor-schemas: ## write the JSON schemas by which editors complete and check stream files
 	$(SETUP) --only-venv

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ from include.contract.errors import TidemarkError
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
 from include.local_stack.demo import run_demo
 from include.local_stack.exit_code import exit_code_of
-from include.local_stack.home import VAR, StackHome, stacks_below
+from include.local_stack.home import PROJECT, VAR, StackHome, stacks_below
 from include.local_stack.interruptions import hear_all_alike
 from include.local_stack.part import Part
 from include.local_stack.progress import say
@@ -29,6 +30,10 @@ IF_INTERRUPTED = {
 
 class UnknownPart(TidemarkError):
     """A part that is not one of the stack's."""
+
+
+class StackStopped(TidemarkError):
+    """What needs a running stack."""
 
 
 class StackRunning(TidemarkError):
@@ -91,6 +96,17 @@ def logs(wanted: argparse.Namespace) -> int:
     return 0
 
 
+def job(wanted: argparse.Namespace) -> int:
+    """One of jobs/, in the foreground, with the connections of the running stack."""
+    stack = Stack(wanted.home or DEFAULT_HOME)
+    if not stack.kafka.is_alive:
+        raise StackStopped(
+            "The stack is not running, so there is no broker to ask.", state="Nothing was read.", next_step="Run `make up` first."
+        )
+    command = [sys.executable, "-m", f"jobs.{wanted.name}", *wanted.arguments]
+    return subprocess.run(command, env=stack.airflow_environment(), cwd=PROJECT, check=False).returncode
+
+
 def clean(wanted: argparse.Namespace) -> int:
     var = VAR.resolve()
     if not var.exists():
@@ -140,7 +156,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m include.local_stack", description=__doc__)
     parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), help="default: var/stack")
     commands = parser.add_subparsers(required=True)
-    for run in (up, down, status, logs, clean, demo):
+    for run in (up, down, status, logs, job, clean, demo):
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
         if run is up:
@@ -148,4 +164,7 @@ def _arguments() -> argparse.Namespace:
         if run is logs:
             command.add_argument("part")
             command.add_argument("--lines", type=int, default=50)
+        if run is job:
+            command.add_argument("name", choices=["sample_stream"])
+            command.add_argument("arguments", nargs="*")
     return parser.parse_args()
