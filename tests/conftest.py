@@ -1,6 +1,5 @@
 """What all tests share: one whole stack and one Spark session per run, on spare ports, in a folder with an awkward name."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +53,14 @@ def small_stack(tmp_path: Path) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def spark(stack: Stack) -> Iterator[SparkSession]:
-    """One session for all tests, in the environment that a job under Airflow finds."""
-    before = dict(os.environ)
-    os.environ.update(stack.airflow_environment())
-    session = open_session("tests")
+    """One session for all tests, opened in the environment that a job under Airflow finds. Other tests never see that."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in stack.airflow_environment().items():
+            patch.setenv(name, value)
+        session = open_session("tests")
     gateway = session.sparkContext._gateway
     yield session
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends when this does; otherwise only some time after the tests
     gateway.proc.wait(30)
-    os.environ.clear()
-    os.environ.update(before)

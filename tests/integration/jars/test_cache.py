@@ -22,6 +22,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for jar in read_jar_lock():
         os.link(cache_folder() / jar.file_name, own / jar.file_name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TIDEMARK_JARS", raising=False)
     return own
 
 
