@@ -41,7 +41,7 @@ def show_streams() -> None:
 
 def check() -> None:
     streams = load_streams()
-    print(f"{len(streams)} stream file{'s' if len(streams) != 1 else ''} and their schemas are valid: {', '.join(streams)}")
+    print(f"Every stream file and schema is valid: {', '.join(streams) or 'there are none yet'}.")
 
 
 def write_editor_schemas(folder: Path = CONFIG) -> None:
