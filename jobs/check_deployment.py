@@ -20,6 +20,7 @@ from include.contract.connections import read_connection
 from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
 from jobs.session import open_session
+from jobs.source import READ_COMMITTED
 
 THERE, BACK = "tidemark.check.there", "tidemark.check.back"
 TOPIC_SETTINGS = {"retention.ms": "3600000"}
@@ -116,7 +117,7 @@ def _write_topic(ids: DataFrame, check: Check, topic: str) -> None:
 def _source(check: Check, topic: str) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": check.kafka,
-        "kafka.isolation.level": "read_committed",  # Spark's default shows records of transactions that were aborted
+        **READ_COMMITTED,
         "subscribe": topic,
         "startingOffsets": "earliest",
     }

@@ -1,4 +1,4 @@
-"""`python -m include.contract`: the commands behind make streams, make check and make stream-schema."""
+"""`python -m include.contract`: the commands behind make streams, make check and make editor-schemas."""
 
 import argparse
 import json

@@ -31,7 +31,6 @@ class Stream:
 
 @dataclass(frozen=True)
 class _File:
-    name: str
     shown: str
     located: LocatedYaml
 
@@ -105,7 +104,7 @@ def _load_folder(
 
 def _load_file(path: Path, shown: str, model: type[SectionType], problems: list[Problem]) -> tuple[_File, SectionType] | None:
     try:
-        file = _File(path.stem, shown, read_located(path.read_bytes()))
+        file = _File(shown, read_located(path.read_bytes()))
         _Named(name=path.stem)
         return file, model.model_validate(file.located.data)
     except NotReadable as error:

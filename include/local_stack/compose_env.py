@@ -3,11 +3,10 @@
 Standard library only: on the host nothing else need be installed.
 """
 
-import base64
-import os
-import secrets
 import sys
 from pathlib import Path
+
+from include.local_stack.secret_files import new_secret, write_for_owner_alone
 
 ENV_FILE = Path(__file__).resolve().parents[2] / ".env"
 NAMES = ("POSTGRES_PASSWORD", "AIRFLOW_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_JWT_SECRET", "AIRFLOW_SESSION_SECRET")
@@ -25,13 +24,7 @@ def main(file: Path = ENV_FILE) -> int:
 
 def write_env(file: Path) -> None:
     """Never over an existing one: its passwords are already in the volumes."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as env:
-        env.writelines(f"{name}={_secret()}\n" for name in NAMES)
-
-
-def _secret() -> str:
-    """The form of a Fernet key; of its characters none needs escaping in a URL or an .env file but '=', which ends it."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    write_for_owner_alone(file, "".join(f"{name}={new_secret()}\n" for name in NAMES))
 
 
 if __name__ == "__main__":

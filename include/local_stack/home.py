@@ -1,15 +1,14 @@
 """Where one stack keeps everything it has: data, logs, secrets, ports and process records, all below one folder."""
 
-import base64
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from include.contract.errors import TidemarkError
+from include.local_stack.secret_files import new_secret, write_for_owner_alone
 
 PROJECT = Path(__file__).resolve().parents[2]
 VAR = PROJECT / "var"
@@ -54,13 +53,12 @@ class StackHome:
             self._make_secret(name)
 
     def _make_secret(self, name: str) -> None:
-        """Once, readable by the owner alone from its first byte on; complete or absent, because it enters by rename."""
+        """Once; complete or absent, because it enters by rename."""
         if self.secret_file(name).exists():
             return
         unfinished = self.secret_file(f".{name}")
         unfinished.unlink(missing_ok=True)
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() + "\n")  # also the form of a Fernet key
+        write_for_owner_alone(unfinished, f"{new_secret()}\n")
         unfinished.replace(self.secret_file(name))
 
     @contextmanager
