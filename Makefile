@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas
+.PHONY: help plan journal bench bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ down: ## stop them in order, keep the data
 	$(EXISTING)
 	@$(STACK) down
 
-status: ## one table of parts; exit code 0 only if every part is healthy
+status: ## tables of parts and streams; exit code 0 only if all parts are healthy, supervision looks, no incident is open
 	$(EXISTING)
 	@$(STACK) status
 
@@ -41,7 +41,23 @@ streams: ## every stream with what it promises, and why
 check: ## validate all stream and schema files; STREAM=x shows ten of its records as the file reads them
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract check
-	@$(if $(STREAM),$(STACK) job sample_stream "$(STREAM)")
+	@$(if $(STREAM),$(STACK) module jobs.sample_stream "$(STREAM)")
+
+orders: ## send orders for orders_raw to read: make orders [RECORDS=100000]
+	$(EXISTING)
+	@$(STACK) orders --records $(or $(RECORDS),100000)
+
+run: ## one stream's driver in the foreground, without Airflow: make run STREAM=x [ONCE=1] [APPROVE=...] [ACCEPT=...] [TOPIC_ID=...]
+	$(SETUP)
+	@$(STACK) module jobs.run_stream "$(STREAM)" $(if $(ONCE),--once) $(foreach loss,$(APPROVE),--approve-loss $(loss)) $(foreach change,$(ACCEPT),--accept $(change)) $(if $(TOPIC_ID),--accept-topic=$(TOPIC_ID))
+
+plan: ## what a start of a stream would do, per partition: make plan STREAM=x
+	$(EXISTING)
+	@$(STACK) module include.supervision plan "$(STREAM)"
+
+journal: ## what was done to a stream, by whom and why: make journal STREAM=x [LINES=50]
+	$(EXISTING)
+	@$(STACK) module include.supervision journal "$(STREAM)" --lines $(or $(LINES),50)
 
 editor-schemas: ## write the JSON schemas by which editors complete and check stream files
 	$(SETUP) --only-venv
@@ -54,6 +70,18 @@ demo: ## a stack of its own in var/demo: records through Kafka, Spark and Delta,
 test: ## all tests, on real parts, beside a running stack
 	$(SETUP) --dev
 	@$(VENV) -m pytest $(ARGS)
+
+screenshots: ## docs/screenshots, of a stack of its own in var/screenshots; needs Chromium: [CHROMIUM=/usr/bin/chromium]
+	$(SETUP) --browser
+	@CHROMIUM="$(CHROMIUM)" $(VENV) -m tests.browser.screenshots
+
+bench: ## our driver against the plain Delta stream, alternating in one run; a stack of its own in var/bench
+	$(SETUP)
+	@$(VENV) -m bench.delta_append
+
+bench-recovery: ## how fast a killed driver is noticed and followed: on a stack that is up, kills its drivers of orders_raw
+	$(EXISTING)
+	@$(VENV) -m bench.recovery
 
 lint: ## ruff, mypy, import-linter
 	$(SETUP) --dev --only-venv
@@ -69,10 +97,10 @@ format: ## rewrite the code in the one format
 
 lock: ## requirements*.in -> requirements*.txt (exact pins with hashes)
 	$(SETUP) --only-venv
-	@$(VENV) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" requirements.in -o requirements.txt
-	@$(VENV) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
+	@for lock in requirements requirements-dev requirements-browser; do \
+	  $(VENV) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --custom-compile-command "make lock" $$lock.in -o $$lock.txt || exit 1; \
+	done
 
 jar-lock: ## fetch every jar anew and write its SHA-256 into config/jars.lock
 	$(SETUP) --only-venv

@@ -27,6 +27,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=1,
+    default_args={"owner": "tidemark", "retries": 0},
     tags=["check"],
     doc_md=__doc__,
     params={"records": Param(10_000, type="integer", minimum=1, maximum=5_000_000, description="How many records to send")},

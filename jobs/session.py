@@ -10,7 +10,8 @@ from include.spark_settings import spark_settings
 def open_session(name: str) -> SparkSession:
     """Under spark-submit the same settings are on the command line already; elsewhere they are set here."""
     environment = load_environment()
-    builder = SparkSession.Builder().appName(name).master(read_connection(environment.spark.connection).host)
+    where = read_connection(environment.spark.connection)
+    builder = SparkSession.Builder().appName(name).master(where.address if where.port else where.host)
     for key, value in spark_settings(environment).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

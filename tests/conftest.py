@@ -1,16 +1,25 @@
 """What all tests share: one whole stack and one Spark session per run, on spare ports, in a folder with an awkward name."""
 
+import shutil
+import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
 
+from include.control.database import ControlDatabase
 from include.local_stack.home import StackHome
 from include.local_stack.stack import Stack
 from jobs.session import open_session
-from tests.running import command_lines, stack_command, watching
+from tests.running import PROJECT, command_lines, stack_command, watching
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write generated documents anew instead of comparing them")
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,9 @@ class FirstStart:
 @pytest.fixture(scope="session")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
     home = StackHome(tmp_path_factory.mktemp("stack") / "où, with a space")
+    for folder in ("schemas", "streams"):
+        shutil.copytree(PROJECT / "config" / folder, home.config / folder)
+    switch_off(home.config / "streams")
     try:
         with watching(command_lines, every_seconds=0.02) as seen:
             done = stack_command(home, "up")
@@ -34,11 +46,30 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
         Stack(home).down()
 
 
+def switch_off(streams: Path) -> None:
+    """The shipped streams are there, for the runbooks to list; but a driver of theirs would only take room."""
+    for file in streams.glob("*.yaml"):
+        file.write_text(f"enabled: false\n{file.read_text()}")
+
+
 @pytest.fixture(scope="session")
 def stack(first_start: FirstStart) -> Stack:
     """PostgreSQL, Kafka and Airflow, running. A test that harms a part mends it."""
     assert first_start.exit_code == 0, first_start.said
     return Stack(first_start.home)
+
+
+@pytest.fixture
+def own_control(stack: Stack) -> Iterator[ControlDatabase]:
+    """A control database that neither the stack's supervision nor another test looks at, migrated and otherwise empty."""
+    name = Identifier(database := f"control_{uuid.uuid4().hex[:8]}")
+    with closing(stack.postgres.connect("postgres")) as connection, connection.cursor() as cursor:
+        connection.autocommit = True  # databases are made and dropped outside a transaction
+        cursor.execute(SQL("CREATE DATABASE {}").format(name))
+        control = ControlDatabase(stack.postgres.connection(database))
+        control.migrate()
+        yield control
+        cursor.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
 @pytest.fixture
@@ -53,9 +84,9 @@ def small_stack(tmp_path: Path) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def spark(stack: Stack) -> Iterator[SparkSession]:
-    """One session for all tests, opened in the environment that a job under Airflow finds. Other tests never see that."""
+    """One session for all tests, opened in the environment that a job finds. Other tests never see that."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.airflow_environment().items():
+        for name, value in stack.job_environment().items():
             patch.setenv(name, value)
         session = open_session("tests")
     gateway = session.sparkContext._gateway

@@ -1,6 +1,7 @@
 """Runs the product's own commands, as a person would type them, and looks at what they leave, without its own records."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -37,6 +38,12 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float = 60) -> N
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
         time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def processes_of(home: StackHome) -> list[psutil.Process]:

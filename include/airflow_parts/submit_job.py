@@ -17,10 +17,13 @@ class SubmitJob(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """The settings are read here and not at parse time: they verify 23 MB of jars."""
+        from include.contract.connections import variable_name
         from include.contract.environment import load_environment
         from include.spark_settings import spark_settings
 
         environment = load_environment()
         self.conf = spark_settings(environment)
         self._conn_id = environment.spark.connection
+        # The provider hands on a task's whole environment: Airflow's database is no business of a job.
+        self.env_vars = {variable_name(environment.housekeeping.airflow_connection): ""}
         super().execute(context)

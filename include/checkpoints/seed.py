@@ -11,13 +11,15 @@ import uuid
 from pathlib import Path
 
 from include.checkpoints.spark_log import VERSION, CheckpointUnreadable, Offsets
-from include.contract.errors import TidemarkError
+from include.contract.exit_class import ExitClass, StreamFailure
 
 READY = "READY"
 
 
-class CheckpointExists(TidemarkError):
+class CheckpointExists(StreamFailure):
     """A generation's folder is made once."""
+
+    exit_class = ExitClass.CHECKPOINT_DAMAGE
 
 
 def make_checkpoint(checkpoint: Path, topic: str, start: Offsets) -> None:

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.contract.errors import TidemarkError
+from include.contract.exit_class import ExitClass, StreamFailure
 
 VERSION = "v1"
 Offsets = Mapping[int, int]  # of one topic: partition -> offset
 
 
-class CheckpointUnreadable(TidemarkError):
+class CheckpointUnreadable(StreamFailure):
     """A checkpoint file is missing, damaged, or of a version that is not known."""
+
+    exit_class = ExitClass.CHECKPOINT_DAMAGE
 
     def __init__(self, file: Path, reason: str) -> None:
         super().__init__(

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from include.contract.catalog import CONFIG, load_streams
+from include.contract.catalog import config_folder, load_streams
 from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
 from include.contract.fingerprint import spec_hash
@@ -44,7 +44,8 @@ def check() -> None:
     print(f"Every stream file and schema is valid: {', '.join(streams) or 'there are none yet'}.")
 
 
-def write_editor_schemas(folder: Path = CONFIG) -> None:
+def write_editor_schemas(folder: Path | None = None) -> None:
+    folder = folder or config_folder()
     for name, model in EDITOR_SCHEMAS.items():
         (folder / name).write_text(json.dumps(model.model_json_schema(), indent=2) + "\n")
 

@@ -1,5 +1,6 @@
 """Loads every stream file with the schema it names, and finds everything that is wrong with them at once."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -7,13 +8,17 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from include.contract.columns import check_columns, check_types
-from include.contract.identity import QUARANTINE_FOLDER
+from include.contract.errors import TidemarkError
+from include.contract.identity import QUARANTINE
 from include.contract.located_yaml import LocatedYaml, NotReadable, read_located
 from include.contract.problems import Problem, StreamFilesInvalid, from_validation, nearest
 from include.contract.stream_spec import Name, RecordSchema, Section, StreamSpec
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 SectionType = TypeVar("SectionType", bound=Section)
+
+
+class UnknownStream(TidemarkError):
+    """No stream file of this name."""
 
 
 class _Named(Section):
@@ -46,7 +51,25 @@ class Catalog:
     problems: list[Problem]
 
 
-def load_streams(config: Path = CONFIG) -> dict[str, Stream]:
+def config_folder() -> Path:
+    return Path(os.environ.get("TIDEMARK_CONFIG") or Path(__file__).resolve().parents[2] / "config")
+
+
+def find_stream(name: str) -> Stream:
+    """Another stream's broken file is no reason against this one."""
+    catalog = read_catalog()
+    if name in catalog.streams:
+        return catalog.streams[name]
+    if catalog.problems:
+        raise StreamFilesInvalid(catalog.problems)
+    raise UnknownStream(
+        f"There is no config/streams/{name}.yaml.{nearest(name, catalog.streams)}",
+        state="Nothing was started or read.",
+        next_step="Run `make streams` to see all of them.",
+    )
+
+
+def load_streams(config: Path | None = None) -> dict[str, Stream]:
     """By name. Raises StreamFilesInvalid with every problem of every file."""
     catalog = read_catalog(config)
     if catalog.problems:
@@ -54,7 +77,8 @@ def load_streams(config: Path = CONFIG) -> dict[str, Stream]:
     return catalog.streams
 
 
-def read_catalog(config: Path = CONFIG) -> Catalog:
+def read_catalog(config: Path | None = None) -> Catalog:
+    config = config or config_folder()
     problems: list[Problem] = []
     schemas = _load_folder(config, "schemas", RecordSchema, problems)
     for file, schema in schemas.values():
@@ -120,11 +144,15 @@ def _load_file(path: Path, shown: str, model: type[SectionType], problems: list[
 def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:
     """Two sinks that write one table would fence each other for ever."""
     problems = []
-    owners = {QUARANTINE_FOLDER: "every stream's quarantine"}
+    owners = {QUARANTINE: "every stream's quarantine"}
     for name, (file, spec) in specs.items():
         for sink, settings in spec.sinks.items():
             if settings.table in owners:
                 complaint = f"sinks.{sink}.table is {settings.table!r}, which belongs to {owners[settings.table]} already."
                 problems.append(file.problem(complaint, "sinks", sink, "table"))
             owners.setdefault(settings.table, f"{name}.{sink}")
+            if sink == QUARANTINE:
+                problems.append(
+                    file.problem(f"a sink cannot be called {sink!r}: every stream has its quarantine.", "sinks", sink)
+                )
     return problems

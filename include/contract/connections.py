@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from include.contract.errors import TidemarkError
 
@@ -27,6 +28,13 @@ class Connection:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def postgres_url(self) -> str:
+        """As SQLAlchemy reads it, with the password: for an environment, never for a command line or a log."""
+        login = f"{quote(self.login or '', safe='')}:{quote(self.password or '', safe='')}"
+        place = self.address if self.port else self.host
+        return f"postgresql+psycopg2://{login}@{place}/{self.schema}" + (f"?{urlencode(self.extra)}" if self.extra else "")
 
     def to_airflow_json(self, conn_type: str) -> str:
         return json.dumps({"conn_type": conn_type, **{key: value for key, value in vars(self).items() if value}})

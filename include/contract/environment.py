@@ -1,14 +1,18 @@
 """The environment file: sizes and connection ids of one place where Tidemark runs. Never a password, never a port."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.contract.errors import TidemarkError
+from include.contract.quantities import Duration
 
 ENVIRONMENTS = Path(__file__).resolve().parents[2] / "config" / "environments"
+Retention = Annotated[Duration, Field(ge=timedelta(days=1))]  # `airflow db clean` also takes runs that are under way
 
 
 class EnvironmentInvalid(TidemarkError):
@@ -29,6 +33,28 @@ class Kafka(_Section):
     connection: str
 
 
+class Control(_Section):
+    connection: str
+
+
+class Retentions(_Section):
+    """How long each kind of thing is kept after it was last touched."""
+
+    airflow_runs: Retention
+    airflow_logs: Retention
+    driver_logs: Retention
+    checkpoints: Retention
+    progress: Retention
+    launches: Retention
+    incidents: Retention
+    journal: Retention
+
+
+class Housekeeping(_Section):
+    airflow_connection: str
+    keep: Retentions
+
+
 class FirstPorts(_Section):
     airflow: int
     kafka: int
@@ -46,13 +72,26 @@ class LocalStack(_Section):
 class Environment(_Section):
     spark: Spark
     kafka: Kafka
+    control: Control
+    housekeeping: Housekeeping
     lake: str
+    checkpoints: str
     local_stack: LocalStack | None = None
 
     def lake_path(self, *parts: str) -> str:
         """A table's place: below the lake's URI, or below the stack's folder when the lake is a plain name."""
-        root = self.lake if "://" in self.lake else str(Path(os.environ["TIDEMARK_HOME"]) / self.lake)
-        return "/".join([root, *parts])
+        return _place(self.lake, *parts)
+
+    def checkpoint_path(self, *parts: str) -> Path:
+        return Path(_place(self.checkpoints, *parts))
+
+    def home_path(self, *parts: str) -> Path:
+        """What every process of this deployment shares on disk beside tables: drivers' folders and logs."""
+        return Path(os.environ["TIDEMARK_HOME"]).joinpath(*parts)
+
+
+def _place(root: str, *parts: str) -> str:
+    return "/".join([root if "://" in root else str(Path(os.environ["TIDEMARK_HOME"]) / root), *parts])
 
 
 def load_environment(name: str | None = None) -> Environment:

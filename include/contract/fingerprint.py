@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from include.contract.catalog import Stream
+from include.contract.stream_spec import RecordSchema, StreamSpec
 
 HASH_LENGTH = 16
 HASH_VERSION = 1  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
@@ -29,8 +30,17 @@ def spec_hash(stream: Stream) -> str:
 def snapshot(stream: Stream) -> str:
     """Everything a driver runs by, as text that is the same for the same files."""
     return _canonical(
-        {"stream": stream.name, "spec": stream.spec.model_dump(mode="json"), "schema": stream.schema.model_dump(mode="json")}
+        {
+            "stream": stream.name,
+            "spec": stream.spec.model_dump(mode="json", by_alias=True),
+            "schema": stream.schema.model_dump(mode="json", by_alias=True),
+        }
     )
+
+
+def from_snapshot(text: str) -> Stream:
+    kept = json.loads(text)
+    return Stream(kept["stream"], StreamSpec.model_validate(kept["spec"]), RecordSchema.model_validate(kept["schema"]))
 
 
 def _canonical(value: Any) -> str:

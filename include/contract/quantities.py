@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -36,10 +36,12 @@ def _split(value: Any, example: str) -> tuple[int, str]:
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
+    PlainSerializer(lambda value: f"{value.total_seconds():.0f} seconds", when_used="json"),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9} *(second|minute|hour|day)s?$"}),
 ]
 ByteCount = Annotated[
     int,
     BeforeValidator(parse_bytes),
+    PlainSerializer(lambda value: f"{value} B", when_used="json"),
     WithJsonSchema({"type": "string", "pattern": f"^[0-9]{{1,9}} *({'|'.join(BYTES)})$"}),
 ]

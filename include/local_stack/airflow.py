@@ -20,10 +20,10 @@ from urllib.parse import quote
 
 from include.contract.errors import TidemarkError
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
-from include.local_stack.die_with_parent import bound_to_this_process
 from include.local_stack.home import PROJECT, StackHome
 from include.local_stack.part import NotHealthy, Part
 from include.local_stack.ports import LOOPBACK
+from include.processes.die_with_parent import bound_to_this_process
 
 WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the password goes to loopback, nowhere else
 AIRFLOW = [str(Path(sys.executable).parent / "airflow")]
@@ -119,6 +119,7 @@ class ApiServer(AirflowPart):
 class Scheduler(AirflowPart):
     name = "scheduler"
     arguments: ClassVar[list[str]] = ["scheduler", "--skip-serve-logs"]  # its log server would listen on every address
+    stop_patience_seconds = 5  # it waits for its tasks; the one that supervises always runs, and may be killed at any moment
 
     def check_health(self) -> str:
         return self.heartbeat_since_start("scheduler")
@@ -163,14 +164,14 @@ def make_airflow(home: StackHome, environment: dict[str, str]) -> None:
     if stamp.exists():
         return
     home.data("airflow").mkdir(parents=True, exist_ok=True)
-    _run_airflow(["db", "migrate"], home, environment)
+    run_airflow(["db", "migrate"], home, environment)
     named = ["--username", USER, "--firstname", "Tidemark", "--lastname", "Admin", "--email", "admin@localhost.localdomain"]
     password = home.secret(PASSWORD)  # through standard input: on a command line every user of the machine could read it
-    _run_airflow(["users", "create", "--role", "Admin", *named], home, environment, answer=f"{password}\n{password}\n")
+    run_airflow(["users", "create", "--role", "Admin", *named], home, environment, answer=f"{password}\n{password}\n")
     stamp.touch()
 
 
-def _run_airflow(arguments: list[str], home: StackHome, environment: dict[str, str], answer: str | None = None) -> None:
+def run_airflow(arguments: list[str], home: StackHome, environment: dict[str, str], answer: str | None = None) -> None:
     log = home.log("airflow-setup")
     with log.open("ab") as output:
         done = subprocess.run(

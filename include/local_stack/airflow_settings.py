@@ -1,12 +1,8 @@
 """The environment in which the embedded Airflow components, and everything they start, run."""
 
-from urllib.parse import quote
-
 from include.contract.connections import Connection, variable_name
 from include.contract.environment import Environment, LocalStack
 from include.local_stack.home import PROJECT, StackHome
-from include.local_stack.java import find_java
-from include.local_stack.part import base_environment
 from include.local_stack.ports import LOOPBACK
 
 PASSWORD = "airflow_password"  # the names of secrets, not the secrets
@@ -23,22 +19,16 @@ def airflow_environment(
     ports: dict[str, int],
     environment: Environment,
     settings: LocalStack,
-    kafka: Connection,
     database: Connection,
+    for_jobs: dict[str, str],
 ) -> dict[str, str]:
-    connections = {
-        environment.kafka.connection: kafka.to_airflow_json("kafka"),
-        environment.spark.connection: Connection(settings.spark_master, extra={"deploy-mode": "client"}).to_airflow_json("spark"),
-    }
     return {
-        **base_environment(),
-        **{variable_name(connection_id): value for connection_id, value in connections.items()},
+        **for_jobs,
         **_settings(home, ports, settings),
         **_secrets(home, database),
+        # Airflow hides its own database from tasks; housekeeping needs it, and jobs never get it.
+        variable_name(environment.housekeeping.airflow_connection): database.to_airflow_json("postgres"),
         "AIRFLOW_HOME": str(home.data("airflow")),
-        "JAVA_HOME": str(find_java().parent.parent),
-        "TIDEMARK_HOME": str(home.folder),
-        "TIDEMARK_ENVIRONMENT": "local",
     }
 
 
@@ -64,9 +54,8 @@ def _settings(home: StackHome, ports: dict[str, int], settings: LocalStack) -> d
 
 def _secrets(home: StackHome, database: Connection) -> dict[str, str]:
     fernet_key, jwt_secret, session_secret = (home.secret(name) for name in SECRETS)
-    login = f"{database.login}:{quote(database.password or '')}"
     return {
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{login}@{database.address}/{database.schema}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.postgres_url,
         "AIRFLOW__CORE__FERNET_KEY": fernet_key,
         "AIRFLOW__API_AUTH__JWT_SECRET": jwt_secret,
         "AIRFLOW__API__SECRET_KEY": session_secret,

@@ -3,21 +3,26 @@
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from include.contract.errors import TidemarkError
+from include.control.database import ControlDatabase, ControlDatabaseDown
+from include.local_stack.airflow import Scheduler
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
 from include.local_stack.demo import run_demo
+from include.local_stack.drivers import running_drivers
 from include.local_stack.exit_code import exit_code_of
 from include.local_stack.home import PROJECT, VAR, StackHome, stacks_below
-from include.local_stack.interruptions import hear_all_alike
 from include.local_stack.part import Part
-from include.local_stack.progress import say
+from include.local_stack.progress import say, step
+from include.local_stack.sample_orders import TOPIC, send_orders
 from include.local_stack.stack import Stack
-from include.local_stack.status import render
+from include.local_stack.status import PartStatus, render
+from include.processes.interruptions import hear_all_alike
+from include.supervision.outside_eye import look_from_outside
 
 DEFAULT_HOME = StackHome(VAR / "stack")
 IF_INTERRUPTED = {
@@ -74,12 +79,24 @@ def down(wanted: argparse.Namespace) -> int:
 
 
 def status(wanted: argparse.Namespace) -> int:
-    parts = Stack(wanted.home or DEFAULT_HOME).status()
+    stack = Stack(wanted.home or DEFAULT_HOME)
+    parts = stack.status()
     if not parts:
         say("There is no stack yet: run `make up`.")
         return 1
     say(render(parts))
-    return 0 if all(part.is_healthy for part in parts) else 1
+    return 0 if _streams_are_well(stack, parts) and all(part.is_healthy for part in parts) else 1
+
+
+def _streams_are_well(stack: Stack, parts: list[PartStatus]) -> bool:
+    up_seconds = next((part.age_seconds for part in parts if part.name == Scheduler.name), None)
+    try:
+        look = look_from_outside(ControlDatabase(stack.postgres.connection("tidemark")), up_seconds)
+    except ControlDatabaseDown as down:
+        say(f"\nStreams: unknown. {down.happened} {down.state}")
+        return False
+    say(f"\n{look.text}")
+    return look.is_well
 
 
 def logs(wanted: argparse.Namespace) -> int:
@@ -96,15 +113,28 @@ def logs(wanted: argparse.Namespace) -> int:
     return 0
 
 
-def job(wanted: argparse.Namespace) -> int:
-    """One of jobs/, in the foreground, with the connections of the running stack."""
+def orders(wanted: argparse.Namespace) -> int:
+    stack = _running_stack(wanted)
+    with step(f"sending {wanted.records:,} orders to topic {TOPIC}"):
+        send_orders(stack.kafka.connection.address, wanted.records)
+    return 0
+
+
+def _running_stack(wanted: argparse.Namespace) -> Stack:
     stack = Stack(wanted.home or DEFAULT_HOME)
-    if not stack.kafka.is_alive:
+    if not (stack.home.ports_file.exists() and stack.kafka.is_alive):
         raise StackStopped(
             "The stack is not running, so there is no broker to ask.", state="Nothing was read.", next_step="Run `make up` first."
         )
-    command = [sys.executable, "-m", f"jobs.{wanted.name}", *wanted.arguments]
-    return subprocess.run(command, env=stack.airflow_environment(), cwd=PROJECT, check=False).returncode
+    return stack
+
+
+def module(wanted: argparse.Namespace) -> NoReturn:
+    """One of ours, in the foreground, with the connections of the running stack. This process becomes it, so that Ctrl-C
+    reaches it and nobody kills it meanwhile."""
+    stack = _running_stack(wanted)
+    os.chdir(PROJECT)
+    os.execve(sys.executable, [sys.executable, "-m", wanted.name, *wanted.arguments], stack.job_environment())
 
 
 def clean(wanted: argparse.Namespace) -> int:
@@ -132,7 +162,7 @@ def demo(wanted: argparse.Namespace) -> int:
 
 def _refuse_if_running(var: Path) -> None:
     for home in stacks_below(var):
-        if any(part.living_processes() for part in Stack(home).parts):
+        if any(part.living_processes() for part in Stack(home).parts) or running_drivers(home):
             raise StackRunning(
                 f"The stack in {_short(home.folder)} is running.",
                 state="Nothing was removed.",
@@ -156,7 +186,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m include.local_stack", description=__doc__)
     parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), help="default: var/stack")
     commands = parser.add_subparsers(required=True)
-    for run in (up, down, status, logs, job, clean, demo):
+    for run in (up, down, status, logs, orders, module, clean, demo):
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
         if run is up:
@@ -164,7 +194,9 @@ def _arguments() -> argparse.Namespace:
         if run is logs:
             command.add_argument("part")
             command.add_argument("--lines", type=int, default=50)
-        if run is job:
-            command.add_argument("name", choices=["sample_stream"])
-            command.add_argument("arguments", nargs="*")
+        if run is orders:
+            command.add_argument("--records", type=int, default=100_000)
+        if run is module:
+            command.add_argument("name", choices=["jobs.run_stream", "jobs.sample_stream", "include.supervision"])
+            command.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args()

@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 
 from include.contract.errors import TidemarkError
 from include.local_stack.home import VAR, StackHome
-from include.local_stack.interruptions import held_back
 from include.local_stack.progress import say, step
 from include.local_stack.stack import Stack
+from include.processes.interruptions import held_back
 
 RECORDS = 200_000
 RUN_PATIENCE_SECONDS = 300

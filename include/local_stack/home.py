@@ -27,6 +27,11 @@ class StackHome:
         return self.folder / "ports.json"
 
     @property
+    def config(self) -> Path:
+        """Stream files and schemas of this stack alone, if there are any."""
+        return self.folder / "config"
+
+    @property
     def lake(self) -> Path:
         return self.folder / "lake"
 

@@ -12,12 +12,12 @@ from include.contract.connections import Connection
 from include.contract.environment import LocalStack
 from include.contract.errors import TidemarkError
 from include.jars.cache import class_path
-from include.local_stack.die_with_parent import bound_to_this_process
 from include.local_stack.home import StackHome
 from include.local_stack.java import find_java
 from include.local_stack.part import NotHealthy, Part, base_environment
 from include.local_stack.ports import LOOPBACK
 from include.local_stack.progress import step
+from include.processes.die_with_parent import bound_to_this_process
 
 HEALTH_TOPIC = "tidemark.health"
 HEALTH_SECONDS = 5

@@ -14,8 +14,8 @@ import psutil
 from include.contract.errors import TidemarkError
 from include.jars.cache import cache_folder
 from include.local_stack.home import PROJECT, StackHome
-from include.local_stack.process_record import ProcessRecord, read_record
-from include.local_stack.processes import kill_all, session_members, start_detached, stop_gently
+from include.processes.process_record import ProcessRecord, read_record
+from include.processes.sessions import kill_all, session_members, start_detached, stop_gently
 
 LOG_LINES_SHOWN = 8
 

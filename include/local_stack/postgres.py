@@ -15,11 +15,11 @@ from psycopg2.sql import SQL, Identifier
 
 from include.contract.connections import Connection
 from include.contract.errors import TidemarkError
-from include.local_stack.die_with_parent import bound_to_this_process
 from include.local_stack.part import NotHealthy, Part, base_environment
 from include.local_stack.ports import LOOPBACK
-from include.local_stack.processes import processes_of_program
 from include.local_stack.progress import step
+from include.processes.die_with_parent import bound_to_this_process
+from include.processes.sessions import processes_of_program
 
 PASSWORD = "postgres_password"  # the name of the secret, not the secret
 SUPERUSER = "tidemark"

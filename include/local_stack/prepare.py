@@ -25,14 +25,15 @@ from include.contract.errors import TidemarkError
 from include.local_stack.disk import check_free_space
 from include.local_stack.exit_code import exit_code_of
 from include.local_stack.java import find_java
-from include.local_stack.process_record import read_record
 from include.local_stack.progress import say, step
+from include.processes.process_record import read_record
 
 PROJECT = Path(__file__).resolve().parents[2]
 VENV = PROJECT / ".venv"
 UV = "uv==0.13.7"  # installs the lock in a third of pip's time; pinned like everything else
 RUNTIME_LOCK = PROJECT / "requirements.txt"
 DEV_LOCK = PROJECT / "requirements-dev.txt"
+BROWSER_LOCK = PROJECT / "requirements-browser.txt"
 VENV_BYTES = 3 * 10**9  # 1.4 GB installed, as much again in the cache of uv
 
 
@@ -53,7 +54,7 @@ def _prepare(wanted: argparse.Namespace) -> int:
     if not wanted.only_venv:
         find_java()
     with _only_one_at_a_time():
-        make_venv([RUNTIME_LOCK, DEV_LOCK] if wanted.dev else [RUNTIME_LOCK])
+        make_venv([RUNTIME_LOCK, *([DEV_LOCK] if wanted.dev else []), *([BROWSER_LOCK] if wanted.browser else [])])
     if wanted.only_venv:
         return 0
     # In the new interpreter: the jar cache needs Ivy, which lies inside the pyspark that was just installed.
@@ -163,6 +164,7 @@ def _only_one_at_a_time() -> Iterator[None]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dev", action="store_true", help="also what tests and lint need")
+    parser.add_argument("--browser", action="store_true", help="also what drives a browser")
     parser.add_argument("--only-venv", action="store_true", help="neither Java nor jars")
     return parser.parse_args()
 

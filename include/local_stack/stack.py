@@ -8,16 +8,18 @@ from include.contract.errors import TidemarkError
 from include.local_stack import airflow_settings, postgres
 from include.local_stack.airflow import COMPONENTS, AirflowPart, ApiServer, make_airflow
 from include.local_stack.disk import check_free_space
+from include.local_stack.drivers import running_drivers, stop_drivers
 from include.local_stack.home import StackHome
-from include.local_stack.interruptions import held_back
 from include.local_stack.java import find_java
+from include.local_stack.job_environment import job_environment
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import Part
 from include.local_stack.ports import Ports
 from include.local_stack.postgres import Postgres
-from include.local_stack.processes import kill_all
 from include.local_stack.progress import say, step
 from include.local_stack.status import PartStatus, describe
+from include.processes.interruptions import held_back
+from include.processes.sessions import kill_all
 
 SECRETS = [postgres.PASSWORD, airflow_settings.PASSWORD, *airflow_settings.SECRETS]
 STACK_BYTES = 2 * 10**9  # an idle stack takes 0.2 GB; the rest is room for a day of development
@@ -60,10 +62,14 @@ class Stack:
     def api_server(self) -> ApiServer:
         return ApiServer(self.home, self.ports.chosen, self.airflow_environment)
 
+    def job_environment(self) -> dict[str, str]:
+        kafka, control = self.kafka.connection, self.postgres.connection("tidemark")
+        return job_environment(self.home, self.environment, self.settings, kafka, control)
+
     def airflow_environment(self) -> dict[str, str]:
-        kafka, database = self.kafka.connection, self.postgres.connection("airflow")
+        database = self.postgres.connection("airflow")
         return airflow_settings.airflow_environment(
-            self.home, self.ports.chosen, self.environment, self.settings, kafka, database
+            self.home, self.ports.chosen, self.environment, self.settings, database, self.job_environment()
         )
 
     @property
@@ -96,8 +102,19 @@ class Stack:
             return []
         with self.home.only_one_at_a_time():
             running = [part for part in reversed(self.parts) if part.process or part.living_processes()]
-            _stop_all(running)
-            return [part.name for part in running]
+            above: list[Part] = [part for part in running if isinstance(part, AirflowPart)]
+            below = [part for part in running if part not in above]
+            _stop_all(above)  # first: supervision would start the drivers again
+            drivers = self._stop_drivers()
+            _stop_all(below)
+            return [*(part.name for part in above), *drivers, *(part.name for part in below)]
+
+    def _stop_drivers(self) -> list[str]:
+        if not (drivers := running_drivers(self.home)):
+            return []
+        with step(f"stopping {len(drivers)} driver{'s' if len(drivers) > 1 else ''}"):
+            stop_drivers(self.home)
+        return [f"{len(drivers)} driver{'s' if len(drivers) > 1 else ''}"]
 
     def status(self) -> list[PartStatus]:
         if not self.home.ports_file.exists():

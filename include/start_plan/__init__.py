@@ -1,1 +1,1 @@
-"""What a start would do, per partition: the one function behind the UI, the command line and every start."""
+"""What a start would do, from Kafka and the sinks side by side: the one function behind every start."""

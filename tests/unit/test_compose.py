@@ -1,6 +1,7 @@
 """docker-compose.yaml keeps the compose schema and our rules. It cannot be run here: no Docker engine is assumed."""
 
 import copy
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from include.contract.connections import Connection, variable_name
+from include.contract.environment import load_environment
 from include.local_stack.compose_env import NAMES, main, write_env
 from include.local_stack.postgres import program
 from include.local_stack.prepare import UV
@@ -47,7 +50,7 @@ def broken_rules(compose: Compose) -> list[str]:
 
 
 def _is_open(variable: str, value: str) -> bool:
-    is_secret = re.search("PASSWORD|SECRET|FERNET|SQL_ALCHEMY_CONN", variable)
+    is_secret = re.search("PASSWORD|SECRET|FERNET|SQL_ALCHEMY_CONN", variable) or '"password"' in value
     return bool(is_secret) and not re.search(r"\$\{[A-Z_]+:\?[^}]+\}", value)
 
 
@@ -80,12 +83,27 @@ def test_the_file_keeps_our_rules(compose: Compose) -> None:
         ("api-server", lambda service: service.update(ports=["8080:8080"]), "open to the network"),
         ("postgres", lambda service: service["environment"].update(POSTGRES_PASSWORD="postgres"), "has a default"),  # noqa: S106
         ("postgres", lambda service: service["environment"].update(POSTGRES_PASSWORD="${PASSWORD:-x}"), "has a default"),  # noqa: S106
+        ("scheduler", lambda service: service["environment"].update(AIRFLOW_CONN_X='{"password": "x"}'), "has a default"),
     ],
-    ids=["unpinned image", "two builders", "no health check", "open port", "fixed password", "default password"],
+    ids=[
+        *("unpinned image", "two builders", "no health check", "open port"),
+        *("fixed password", "default password", "fixed password in a connection"),
+    ],
 )
 def test_each_rule_can_be_broken(compose: Compose, service: str, change: Callable[[Any], Any], complaint: str) -> None:
     change(compose["services"][service])
     assert [rule for rule in broken_rules(compose) if rule.startswith(service) and complaint in rule]
+
+
+def test_every_connection_that_the_environment_names_is_there(compose: Compose) -> None:
+    named = load_environment("small_host")
+    wanted = (named.spark, named.kafka, named.control)
+    variables = {*(variable_name(one.connection) for one in wanted), variable_name(named.housekeeping.airflow_connection)}
+    given = compose["services"]["scheduler"]["environment"]
+    assert variables == {variable for variable in given if variable.startswith("AIRFLOW_CONN_")}
+    airflow = Connection(**{k: v for k, v in json.loads(given["AIRFLOW_CONN_AIRFLOW_DB"]).items() if k != "conn_type"})
+    assert (airflow.host, airflow.schema) == ("postgres", "airflow")
+    assert given["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith("@postgres:5432/airflow")
 
 
 def test_the_generated_env_holds_exactly_what_the_file_asks_for() -> None:

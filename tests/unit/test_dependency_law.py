@@ -38,7 +38,10 @@ def test_the_tree_keeps_the_law(copy_of_the_tree: Path) -> None:
         ("dags/check_deployment.py", "pyspark"),
         ("jobs/session.py", "airflow"),
         ("jobs/session.py", "include.supervision"),
+        ("jobs/session.py", "include.housekeeping"),
         ("jobs/session.py", "include.local_stack.home"),
+        ("include/housekeeping/__init__.py", "include.supervision"),
+        ("include/housekeeping/__init__.py", "airflow"),
         ("include/airflow_parts/submit_job.py", "include.local_stack.home"),
     ],
 )

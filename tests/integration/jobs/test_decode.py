@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from include.contract.catalog import Stream, load_streams
-from jobs.decode import Reason, decode
+from jobs.decode import decode
+from jobs.explain import Reason, explain
 
 GOOD = {"event_id": "e1", "user_id": "u1", "amount": 12.5, "ts": "2026-01-02T03:04:05Z", "note": "hi"}
 
@@ -32,7 +34,11 @@ def records(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
 
 
 def decoded(spark: SparkSession, stream: Stream, values: list[bytes | None]) -> list[Row]:
-    return decode(records(spark, values), stream).orderBy("number").collect()
+    """Every record, bad ones with their reason."""
+    judged = decode(records(spark, values), stream)
+    bad = explain(judged.where("_record is null"), stream)
+    good = judged.where("_record is not null").withColumns({"_reason": F.lit(None), "_detail": F.lit(None)})
+    return good.unionByName(bad).orderBy("number").collect()
 
 
 def changed(**fields: object) -> bytes:
@@ -54,6 +60,8 @@ BAD: dict[str, tuple[bytes | None, Reason, str]] = {
     "not JSON": (b"{event_id: ", Reason.NOT_JSON, "JSON"),
     "blanks": (b"   ", Reason.NOT_JSON, "JSON"),
     "two values": (b"{} {}", Reason.NOT_JSON, "JSON"),
+    "the end of a frame": (b"]}", Reason.NOT_JSON, "JSON"),
+    "a value and the end of a frame": (changed() + b"]}", Reason.NOT_JSON, "JSON"),
     "two values, one comma": (changed() + b", {}", Reason.NOT_JSON, "JSON"),
     "rubbish behind": (changed() + b"]", Reason.NOT_JSON, "JSON"),
     "a frame of its own": (changed() + b',"d41d8cd98f00b204e9800998ecf8427e"],[{}', Reason.NOT_JSON, "JSON"),
@@ -66,6 +74,11 @@ BAD: dict[str, tuple[bytes | None, Reason, str]] = {
     "object as text": (changed(ts={"a": 1}), Reason.WRONG_TYPE, "field ts"),
     "no date": (changed(ts="yesterday"), Reason.WRONG_TYPE, "field ts"),
     "number too large": (changed(amount=10**15), Reason.WRONG_TYPE, "field amount"),
+    "a number with a huge exponent": (changed()[:-1] + b', "amount": 1e20000000}', Reason.NOT_JSON, "key twice"),
+    "only a number with a huge exponent": (b'{"amount": 1e20000000}', Reason.WRONG_TYPE, "field amount"),
+    "a time without a date": (changed(ts="12:34:56"), Reason.WRONG_TYPE, "field ts"),
+    "a number as a time": (changed(ts=1_700_000_000), Reason.WRONG_TYPE, "field ts"),
+    "true as a number": (changed(amount=True), Reason.WRONG_TYPE, "field amount"),
     "missing": (json.dumps({"event_id": "e1", "amount": 1}).encode(), Reason.MISSING_FIELD, "field user_id, ts"),
     "null for required": (changed(user_id=None), Reason.MISSING_FIELD, "field user_id"),
 }
@@ -76,6 +89,11 @@ def test_each_kind_of_bad_record_is_told_apart(spark: SparkSession, stream: Stre
     told = {name: (row._reason, row._record) for name, row in zip(BAD, rows, strict=True)}
     assert told == {name: (reason.value, None) for name, (_, reason, _) in BAD.items()}
     assert [name for (name, (_, _, words)), row in zip(BAD.items(), rows, strict=True) if words not in row._detail] == []
+
+
+def test_of_a_key_that_is_there_twice_the_last_value_counts(spark: SparkSession, stream: Stream) -> None:
+    (row,) = decoded(spark, stream, [changed()[:-1] + b', "note": "last"}'])
+    assert row._record.note == "last"
 
 
 def test_extra_fields_are_ignored_or_quarantined_as_the_file_says(spark: SparkSession, stream: Stream) -> None:

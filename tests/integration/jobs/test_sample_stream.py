@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from include.contract.catalog import Stream, load_streams
 from include.local_stack.stack import Stack
+from include.topics.topic import Topic, TopicMissing
 from jobs.decode import decode
-from jobs.sample_stream import ROWS, TopicMissing, newest, sample
+from jobs.sample_stream import ROWS, newest, sample
 from jobs.transform import transform
 from tests.running import stack_command
 
@@ -41,7 +42,7 @@ def stream(stack: Stack) -> Stream:
 
 def test_the_newest_records_are_shown_with_their_fate(spark: SparkSession, stack: Stack, stream: Stream) -> None:
     address = stack.kafka.connection.address
-    starts = newest(address, stream.spec.source)
+    starts = newest(Topic(address, stream.spec.source.topic).state())
     assert starts == {0: 22 - ROWS}
     rows = sample(spark, stream, address, starts).collect()
     assert [row.offset for row in rows] == list(range(21, 11, -1))
@@ -50,14 +51,13 @@ def test_the_newest_records_are_shown_with_their_fate(spark: SparkSession, stack
     assert json.loads(rows[2].row)["amount_cents"] == 1250
 
 
-def test_a_topic_that_is_not_there_is_named(stack: Stack, stream: Stream) -> None:
-    missing = stream.spec.source.model_copy(update={"topic": "no-such-topic"})
+def test_a_topic_that_is_not_there_is_named(stack: Stack) -> None:
     with pytest.raises(TopicMissing, match="no-such-topic"):
-        newest(stack.kafka.connection.address, missing)
+        Topic(stack.kafka.connection.address, "no-such-topic").state()
 
 
 def test_an_unknown_stream_is_refused_with_the_nearest_name(stack: Stack) -> None:
-    refused = stack_command(stack.home, "job", "sample_stream", "orders_row")
+    refused = stack_command(stack.home, "module", "jobs.sample_stream", "orders_row")
     assert refused.returncode == 1
     assert "Did you mean 'orders_raw'?" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -67,7 +67,7 @@ def test_an_unknown_stream_is_refused_with_the_nearest_name(stack: Stack) -> Non
     ("where", "is_filtered"), [("amount > 1", False), ("amount > 100", True), ("note = 'x'", True), (None, False)]
 )
 def test_where_filters_what_is_not_true(spark: SparkSession, where: str | None, is_filtered: bool) -> None:
-    """An order without a note makes `note = 'x'` NULL, which is not true."""
+    """An order without a note makes `note = 'x'` NULL, which is not true. What is filtered is not computed."""
     stream = with_spec(load_streams()["orders_raw"], where=where, keep=["event_id", "amount"])
     row = ("t", 3, 7, None, bytearray(json.dumps(ORDER).encode()))
     columns = "_topic string, _partition int, _offset long, _kafka_timestamp timestamp, value binary"
@@ -76,4 +76,4 @@ def test_where_filters_what_is_not_true(spark: SparkSession, where: str | None, 
     assert (result._topic, result._partition, result._offset) == ("t", 3, 7)
     shown = [name for name in result.asDict() if not name.startswith("_")]
     assert shown == ["event_id", "amount", "day", "amount_cents"]
-    assert (result.amount, result.amount_cents) == (Decimal("12.50"), 1250)
+    assert (result.amount, result.amount_cents) == (Decimal("12.50"), None if is_filtered else 1250)

@@ -21,8 +21,8 @@ from include.local_stack.home import StackHome
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import PartDied
 from include.local_stack.postgres import SERVER_USER, as_server_user, program
-from include.local_stack.process_record import boot_id, start_ticks
 from include.local_stack.stack import Stack
+from include.processes.process_record import boot_id, start_ticks
 from tests.jdks import a_jdk
 from tests.running import PROJECT, processes_of, stack_command, wait_for
 

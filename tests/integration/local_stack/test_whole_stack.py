@@ -24,7 +24,9 @@ def pids(stack: Stack) -> dict[str, int]:
 def test_every_part_is_healthy_and_status_says_so_with_exit_code_0(stack: Stack) -> None:
     seen = stack_command(stack.home, "status")
     assert seen.returncode == 0, seen.stdout
-    assert [line.split()[:2] for line in seen.stdout.splitlines()[1:]] == [[name, "healthy"] for name in PARTS]
+    _, *parts = seen.stdout.partition("\n\n")[0].splitlines()
+    assert [line.split()[:2] for line in parts] == [[name, "healthy"] for name in PARTS]
+    assert "\nsupervision " in seen.stdout
 
 
 def test_a_second_up_says_so_and_changes_nothing(stack: Stack) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from include.contract.__main__ import EDITOR_SCHEMAS
-from include.contract.catalog import CONFIG, load_streams, read_catalog
+from include.contract.catalog import config_folder, load_streams, read_catalog
 from include.contract.fingerprint import snapshot, spec_hash
 from include.contract.problems import StreamFilesInvalid
 
@@ -20,7 +20,7 @@ SCHEMA = "schemas/order.yaml"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     for folder in ("streams", "schemas"):
-        shutil.copytree(CONFIG / folder, tmp_path / folder)
+        shutil.copytree(config_folder() / folder, tmp_path / folder)
     return tmp_path
 
 
@@ -204,11 +204,11 @@ def test_what_does_not_change_rows_changes_the_snapshot_alone(config: Path, old:
 @pytest.mark.parametrize("name", EDITOR_SCHEMAS)
 def test_the_schemas_for_editors_are_up_to_date(name: str) -> None:
     """If this fails: `make editor-schemas`."""
-    assert json.loads((CONFIG / name).read_text()) == EDITOR_SCHEMAS[name].model_json_schema()
+    assert json.loads((config_folder() / name).read_text()) == EDITOR_SCHEMAS[name].model_json_schema()
 
 
 @pytest.mark.parametrize(("name", "folder"), [("stream.schema.json", "streams"), ("record.schema.json", "schemas")])
 def test_what_is_shipped_is_right_to_an_editor_too(name: str, folder: str) -> None:
-    schema = json.loads((CONFIG / name).read_text())
-    for file in (CONFIG / folder).glob("*.yaml"):
+    schema = json.loads((config_folder() / name).read_text())
+    for file in (config_folder() / folder).glob("*.yaml"):
         jsonschema.validate(yaml.safe_load(file.read_text()), schema, format_checker=jsonschema.FormatChecker())

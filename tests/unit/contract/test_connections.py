@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import make_url
 
 from include.contract.connections import Connection, ConnectionMissing, read_connection
 
@@ -30,6 +32,14 @@ def test_airflow_reads_the_same_connection() -> None:
 
 def test_a_password_is_never_printed() -> None:
     assert "p@ss" not in repr(Connection("db.example", password="p@ss=word"))  # noqa: S106
+
+
+def test_sqlalchemy_reads_the_same_address() -> None:
+    written = Connection("db.example", 5432, "some one", "p@ss/w:o%r$d", "sales", {"sslmode": "require"})
+    read = make_url(written.postgres_url)
+    assert (read.host, read.port, read.username, read.password) == ("db.example", 5432, "some one", "p@ss/w:o%r$d")
+    assert (read.drivername, read.database, read.query) == ("postgresql+psycopg2", "sales", {"sslmode": "require"})
+    assert make_url(replace(written, port=None).postgres_url).port is None
 
 
 def test_a_missing_connection_names_its_variable() -> None:

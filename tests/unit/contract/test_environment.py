@@ -1,5 +1,6 @@
 """The environment file: every shipped one loads, a wrong one is refused with its place."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,14 @@ def test_an_unknown_environment_names_those_there_are() -> None:
         (("shuffle_partitions: 2", "shuffle_partitions: two"), "spark.shuffle_partitions"),
         (("connection: kafka_main", "connection: kafka_main\n  password: x"), "kafka.password"),
         (("spark:", "spark: ["), "while parsing"),
+        (("journal: 365 days", "journal: 365"), "housekeeping.keep.journal"),
+        (("checkpoints: 3 days", "checkpoints: 3 hours"), "housekeeping.keep.checkpoints"),
+        (("    progress: 14 days", "    progres: 14 days"), "housekeeping.keep.progress"),
     ],
-    ids=["unknown key", "wrong type", "a password", "not YAML"],
+    ids=[
+        *("unknown key", "wrong type", "a password", "not YAML"),
+        *("retention without unit", "retention of less than a day", "retention that is missing"),
+    ],
 )
 def test_a_wrong_value_is_refused_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], complaint: str
@@ -44,3 +51,7 @@ def test_a_lake_with_a_scheme_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     local = load_environment("local")
     assert local.lake_path("orders") == "/somewhere/lake/orders"
     assert local.model_copy(update={"lake": "s3a://bucket/lake"}).lake_path("orders") == "s3a://bucket/lake/orders"
+
+
+def test_a_retention_is_written_as_people_write_it() -> None:
+    assert load_environment("local").housekeeping.keep.checkpoints == timedelta(days=3)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.contract.catalog import CONFIG, load_streams
+from include.contract.catalog import config_folder, load_streams
 from include.contract.problems import StreamFilesInvalid
 
 FILES = 2_000
-VALID = (CONFIG / "streams" / "orders_raw.yaml").read_text()
+VALID = (config_folder() / "streams" / "orders_raw.yaml").read_text()
 TOKENS = [
     *(
         "null",
@@ -57,7 +57,7 @@ TOKENS = [
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("config")
-    shutil.copytree(CONFIG / "schemas", folder / "schemas")
+    shutil.copytree(config_folder() / "schemas", folder / "schemas")
     (folder / "streams").mkdir()
     return folder
 

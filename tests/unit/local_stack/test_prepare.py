@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from include.local_stack import prepare
-from include.local_stack.process_record import write_own_record
+from include.processes.process_record import write_own_record
 from tests.running import PROJECT, run_module
 
 

@@ -1,0 +1,1 @@
+"""Measurements, each a ratio of two ways within one run."""

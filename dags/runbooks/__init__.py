@@ -1,0 +1,1 @@
+"""Runbooks: one file per act of the person on call."""

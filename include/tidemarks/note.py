@@ -1,0 +1,123 @@
+"""The note that every commit of ours carries: which tidemark it sets, on which it builds, and the ledger of its rows (P4)."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from include.contract.exit_class import ExitClass, StreamFailure
+
+ADOPTED = -1  # the batch of a tidemark that was set by an adoption, before its generation's first batch
+GENERATION_SHIFT = 32
+
+
+def transaction_version(generation: int, batch: int | None) -> int:
+    """Delta's number of a commit (P4): a fence (no batch) is generation << 32, an adoption one more, then the batches."""
+    return generation << GENERATION_SHIFT | (0 if batch is None else batch + 2)
+
+
+def generation_of(number: int) -> int:
+    """Of a transaction version."""
+    return number >> GENERATION_SHIFT
+
+
+class NoteUnreadable(StreamFailure):
+    """A commit claims to be ours, but its note is not one that this version reads."""
+
+    exit_class = ExitClass.SINK_WENT_BACK
+
+
+class Kind(StrEnum):
+    FENCE = "fence"
+    ADOPT = "adopt"
+    BATCH = "batch"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Tidemark(_Part):
+    """Compared as a whole: the same offsets set by another batch are another tidemark."""
+
+    generation: int
+    batch: int
+    offsets: dict[int, int]
+    topic_id: str
+    epoch: int
+    began: dict[int, int] = Field(default_factory=dict)  # where the stream began to read this epoch; not spoken of: at 0
+
+    def next_offset(self, partition: int) -> int:
+        """A partition that is not spoken of has nothing in the sink."""
+        return self.offsets.get(partition, 0)
+
+    def covers(self, ends: Mapping[int, int]) -> bool:
+        return all(end <= self.next_offset(partition) for partition, end in ends.items())
+
+    def raised_to(self, generation: int, batch: int, ends: Mapping[int, int]) -> "Tidemark":
+        """P3.5: the higher of the two in each partition, never down."""
+        offsets = {
+            partition: max(self.next_offset(partition), ends.get(partition, 0)) for partition in sorted({*self.offsets, *ends})
+        }
+        return self.model_copy(update={"generation": generation, "batch": batch, "offsets": offsets})
+
+
+class LedgerLine(_Part):
+    """[start, end) of one partition, and what became of its records."""
+
+    partition: int
+    start: int
+    end: int
+    read: int = 0
+    delivered: int = 0
+    quarantined: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    superseded: int = 0
+    duplicates: int = 0
+    late: int = 0
+    lost: int = 0
+
+
+class Note(_Part):
+    format: Literal[1] = Field(default=1, alias="tidemark_note")
+    stream: str
+    sink: str
+    kind: Kind
+    generation: int
+    owner: str
+    deployment: str
+    spec_hash: str
+    looked: int  # the last version whose foreign changes were judged before this commit
+    first: bool = False  # a fence in a sink that has never held a tidemark
+    pinned: bool = False  # an adoption whose offsets the next start must not resolve anew: something was delivered before
+    tidemark: Tidemark | None = None
+    builds_on: Tidemark | None = Field(default=None, alias="from")
+    made_by: str | None = None  # the spec hash of the newest batch
+    quarantine: tuple[int, int] | None = None  # generation and batch of the quarantine's newest commit
+    accepted: tuple[int, ...] = ()  # versions of foreign changes that a person accepted
+    ledger: tuple[LedgerLine, ...] = ()
+
+    def is_of(self, stream: str, sink: str) -> bool:
+        return (self.stream, self.sink) == (stream, sink)
+
+    def to_json(self) -> str:
+        said = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return json.dumps({"tidemark_note": self.format, **said}, separators=(",", ":"))
+
+
+def read_note(version: int, text: str | None) -> Note | None:
+    """None for a commit that is not ours."""
+    if text is None or '"tidemark_note"' not in text:
+        return None
+    try:
+        return Note.model_validate_json(text)
+    except ValidationError as error:
+        raise NoteUnreadable(
+            f"Version {version} has a note that this version of Tidemark cannot read: {error.errors()[0]['msg']}.",
+            state="Nothing was written.",
+            next_step="Run the version of Tidemark that wrote it, or a newer one.",
+            version=version,
+        ) from error

@@ -1,0 +1,116 @@
+"""Asks the broker about one topic, without Spark and without a consumer group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from include.contract.exit_class import ExitClass, StreamFailure
+
+Answer = TypeVar("Answer")
+ANSWER_SECONDS = 10
+NOTICES = 5  # syslog's level: below it the client prints of its own housekeeping, which Airflow's log shows as errors
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes
+EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class TopicMissing(StreamFailure):
+    """The stream's topic is not there."""
+
+    exit_class = ExitClass.CONFIGURATION
+
+
+class TopicWithoutId(StreamFailure):
+    """Neither we nor anybody could tell a topic that was made anew."""
+
+    exit_class = ExitClass.CONFIGURATION
+
+
+class BrokerSilent(StreamFailure):
+    """The broker gave no answer, or an error."""
+
+    exit_class = ExitClass.INFRASTRUCTURE
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """Per partition: the first offset that is still there; the one after the last; and how far no transaction is open, which
+    is how far a stream reads."""
+
+    topic_id: str
+    earliest: dict[int, int]
+    latest: dict[int, int]
+    stable: dict[int, int]
+
+
+class Topic:
+    """One client for the life of a driver: each question costs one round trip."""
+
+    def __init__(self, address: str, name: str, answer_seconds: int = ANSWER_SECONDS) -> None:
+        self.address = address
+        self.name = name
+        self._answer_seconds = answer_seconds
+        self._admin = AdminClient(
+            {"bootstrap.servers": address, "socket.timeout.ms": self._answer_seconds * 1000, "log_level": NOTICES}
+        )
+
+    def topic_id(self) -> str:
+        return self._ask(lambda: self._describe()[0])
+
+    def state(self) -> TopicState:
+        return self._ask(self._state)
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """A question that was under way while this process slept (SIGSTOP, a suspended machine) has timed out when it wakes,
+        though nobody is to blame: it is asked once more."""
+        try:
+            return question()
+        except (KafkaException, TimeoutError) as error:
+            if not _timed_out(error):
+                raise self._failure(error) from error
+        try:
+            return question()
+        except (KafkaException, TimeoutError) as error:
+            raise self._failure(error) from error
+
+    def _state(self) -> TopicState:
+        topic_id, partitions = self._describe()
+        stable = self._offsets(partitions, LATEST, IsolationLevel.READ_COMMITTED)
+        return TopicState(topic_id, self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST), stable)
+
+    def _describe(self) -> tuple[str, list[int]]:
+        asked = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=self._answer_seconds)
+        described = asked[self.name].result(self._answer_seconds)
+        if str(described.topic_id) == NO_ID:
+            raise TopicWithoutId(
+                f"The broker at {self.address} gives topic {self.name} no id, so a topic made anew could not be told from it.",
+                state="Nothing was started.",
+                next_step="Use brokers that know topic ids (Kafka 2.8 or newer, without a proxy that hides them).",
+            )
+        return str(described.topic_id), [partition.id for partition in described.partitions]
+
+    def _offsets(
+        self, partitions: list[int], which: Any, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[int, int]:
+        wanted = {TopicPartition(self.name, number): which for number in partitions}
+        asked = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self._answer_seconds)
+        return {place.partition: answer.result(self._answer_seconds).offset for place, answer in asked.items()}
+
+    def _failure(self, error: Exception) -> StreamFailure:
+        if "UNKNOWN_TOPIC" in str(error):
+            return TopicMissing(
+                f"There is no topic {self.name!r} on {self.address}.",
+                state="The sinks hold their tidemarks.",
+                next_step="Create the topic, or mend source.topic in the stream file.",
+            )
+        return BrokerSilent(
+            f"The broker at {self.address} did not answer for topic {self.name}: {error or type(error).__name__}.",
+            state="The sinks hold their tidemarks.",
+        )
+
+
+def _timed_out(error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or "_TIMED_OUT" in str(error)

@@ -1,0 +1,132 @@
+"""Tells the control database how the stream is doing, beside the stream and never in its way; hears there that it should stop.
+
+While the database is down the stream goes on; what was to be told is kept, and the ledger is copied from the sinks' own logs.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from include.contract.catalog import Stream
+from include.contract.exit_class import ExitClass
+from include.control.batch_limits import note_good_batches, note_too_big
+from include.control.database import ControlDatabase
+from include.control.drivers import mark_seen
+from include.control.generations import Generation
+from include.control.journal import write_journal
+from include.control.progress import (
+    DriverExit,
+    FinishedBatch,
+    copied_version,
+    copy_ledger,
+    is_stop_requested,
+    record_batches,
+    record_exit,
+)
+from include.tidemarks.delta_sink import read_ledger, read_sink
+
+EVERY_SECONDS = 1.0
+COPIED_AT_ONCE = 2_000  # commits; a copy that begins anew catches up in steps, each a short transaction
+KEPT_BATCHES = 10_000  # half a day of 5-second batches; older progress is forgotten, the ledger is not
+LAST_WORDS_SECONDS = 20  # a driver's end does not wait longer for a database that does not answer
+TOO_BIG = (ExitClass.OUT_OF_MEMORY, ExitClass.KILLED)  # P3.9; killed, perhaps, by the kernel for lack of memory
+ACTOR = "driver"
+
+
+class Reporter:
+    """Everything is told by one daemon thread, so nothing that the database does can hold the driver."""
+
+    def __init__(
+        self, control: ControlDatabase, launch: str, stream: Stream, sinks: dict[str, str], ask_to_stop: Callable[[str], None]
+    ) -> None:
+        self._control = control
+        self._launch = launch
+        self._stream = stream.name
+        self._declared = stream.spec.source.max_records_per_batch
+        self._sinks = sinks
+        self._ask_to_stop = ask_to_stop
+        self._generation: int | None = None
+        self._untold: deque[FinishedBatch] = deque(maxlen=KEPT_BATCHES)
+        self._is_down = False
+        self._ended = threading.Event()
+        self._last_words: tuple[DriverExit, int] | None = None
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+
+    def know(self, generation: Generation | None) -> None:
+        """None if none was taken."""
+        self._generation = generation.number if generation else None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def batch_finished(self, batch: FinishedBatch) -> None:
+        self._untold.append(batch)
+
+    def finish(self, ended: DriverExit, records_per_batch: int) -> None:
+        self._last_words = (ended, records_per_batch)
+        self._ended.set()
+        if self._thread.ident is None:
+            self.start()
+        self._thread.join(LAST_WORDS_SECONDS)
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY_SECONDS):
+            self._try(self._tell)
+        self._try(self._tell)
+        self._try(self._tell_the_end)
+
+    def _try(self, tell: Callable[[], None]) -> None:
+        """Whatever goes wrong here is told once, and is no reason for a stream to end."""
+        try:
+            if self._is_down:
+                self._control.migrate()  # it may have come back empty
+            tell()
+        except Exception as error:  # noqa: BLE001
+            if not self._is_down:
+                print(f"The stream goes on, but the control database was not told: {error}", flush=True)
+            self._is_down = True
+            return
+        if self._is_down:
+            print("The control database is back.", flush=True)
+        self._is_down = False
+
+    def _tell(self) -> None:
+        if self._generation is None:
+            return
+        batches = list(self._untold)
+        with self._control.transaction() as cursor:
+            if is_stop_requested(cursor, self._stream, self._generation):
+                self._ask_to_stop("a stop request in the control database")
+            mark_seen(cursor, self._launch)
+            record_batches(cursor, self._stream, self._generation, batches)
+            note_good_batches(cursor, self._stream, len(batches), self._declared)
+        for batch in batches:
+            self._untold.remove(batch)
+        for sink, table in self._sinks.items():
+            self._copy_ledger(sink, table)
+
+    def _copy_ledger(self, sink: str, table: str) -> None:
+        """The log is read outside of the transaction, which must be short."""
+        with self._control.transaction() as cursor:
+            copied = copied_version(cursor, self._stream, sink)
+        notes, up_to = read_ledger(table, self._stream, sink, copied, COPIED_AT_ONCE)
+        if up_to > copied:
+            with self._control.transaction() as cursor:
+                copy_ledger(cursor, self._stream, sink, notes, up_to)
+
+    def _tell_the_end(self) -> None:
+        if self._last_words is None:
+            return
+        ended, records_per_batch = self._last_words
+        with self._control.transaction() as cursor:
+            if not record_exit(cursor, self._launch, self._stream, self._generation, ended):
+                return
+            if ended.exit_class in TOO_BIG:
+                note_too_big(cursor, self._stream, ended.exit_class.title, self._lowest(), records_per_batch)
+            title = ended.exit_class.title
+            write_journal(cursor, self._stream, "exit", actor=ACTOR, generation=self._generation, exit_class=title)
+
+    def _lowest(self) -> dict[int, int]:
+        """Where the batch that was too big began."""
+        marks = [mark for sink, table in self._sinks.items() if (mark := read_sink(table, self._stream, sink).tidemark)]
+        return {number: min(mark.next_offset(number) for mark in marks) for mark in marks for number in mark.offsets}

@@ -1,0 +1,267 @@
+"""Runs one stream: takes it over from whatever drove it before, then delivers batch after batch until it is told to stop.
+
+Submitted by the launcher, or in the foreground by `make run STREAM=x`. Its exit code is the class of its end.
+"""
+
+import argparse
+import getpass
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from include.checkpoints.seed import check_ready
+from include.contract.catalog import Stream, find_stream
+from include.contract.connections import read_connection
+from include.contract.environment import load_environment
+from include.contract.errors import TidemarkError
+from include.contract.exit_class import ExitClass, StreamFailure
+from include.contract.identity import LAUNCH_VARIABLE, LOG_VARIABLE, application_name, generation_log
+from include.control.batch_limits import read_limit
+from include.control.database import ControlDatabase
+from include.control.drivers import record_process
+from include.control.generations import Generation, LaunchUnusable, read_approvals, write_launch
+from include.control.progress import DriverExit, FinishedBatch, record_exit
+from include.processes.process_record import own_record
+from include.start_plan.approvals import Approvals, ApprovedLoss
+from include.start_plan.world import Places
+from include.topics.topic import BrokerSilent, Topic, TopicMissing
+from jobs.batch import Delivered, Delivery
+from jobs.exits import end_of_jvm, ended_by
+from jobs.failpoints import check_failpoint
+from jobs.levelling import level, still_uneven
+from jobs.live_line import LiveLine
+from jobs.query_lifecycle import QueryLifecycle, silence_spark
+from jobs.reporter import Reporter
+from jobs.row_shape import row_shape
+from jobs.session import open_session
+from jobs.source import stream_records
+from jobs.take_over import NeedsLevelling, TakenStream, TakeOver
+from jobs.transform import rows_of
+
+JVM_END_SECONDS = 10  # from its last answer to its exit code
+
+
+def main(arguments: list[str]) -> int:
+    driver = Driver(parse(arguments))
+    try:
+        ended = driver.drive(lambda: _open(driver))
+    except Exception as failure:  # noqa: BLE001 - told by its class; a stack trace only where there is none
+        ended = ended_by(failure)
+        if ended.exit_class is ExitClass.UNKNOWN:
+            traceback.print_exception(failure)
+    out = sys.stderr if ended.exit_class.code else sys.stdout
+    print(f"{ended.exit_class.title}: {ended.happened} {ended.state} {ended.next_step}", file=out, flush=True)
+    if ended.evidence:
+        print(f"evidence: {json.dumps(ended.evidence, default=str)}", file=out, flush=True)
+    return ended.exit_class.code
+
+
+def _open(driver: "Driver") -> SparkSession:
+    spark = open_session(driver.title)
+    driver.lifecycle.hear_signals()  # after the session, which sets handlers of its own
+    return spark
+
+
+class Driver:
+    """One run of one stream, from the launch to the end."""
+
+    def __init__(self, wanted: argparse.Namespace) -> None:
+        self.lifecycle = QueryLifecycle()
+        self.query: StreamingQuery | None = None
+        self._wanted = wanted
+
+    def drive(self, open_spark: Callable[[], SparkSession]) -> DriverExit:
+        """Until the stream is stopped. Raises what ended it, after it was recorded with its launch."""
+        try:
+            self._prepare()
+        except Exception as refusal:
+            self._record_refusal(refusal)
+            raise
+        reporter = Reporter(self._control, self._launch, self.stream, self._places.sinks, self.lifecycle.ask_to_stop)
+        try:
+            self._run(open_spark(), reporter)
+        except Exception as error:
+            failure = _jvm_end() or error
+            reporter.finish(ended_by(failure), self._records_per_batch)
+            if failure is error:
+                raise
+            raise failure from error
+        ended = ended_by(None)
+        reporter.finish(ended, self._records_per_batch)
+        return ended
+
+    def _run(self, spark: SparkSession, reporter: Reporter) -> None:
+        topic = Topic(read_connection(self.stream.spec.source.connection).address, self.stream.spec.source.topic)
+        shape = row_shape(spark, self.stream)
+        take_over = TakeOver(spark, self.stream, self._environment, self._places, self._control, topic, shape)
+        try:
+            taken = self._take(spark, topic, take_over)
+        finally:
+            reporter.know(take_over.generation)
+            _name_log(self.stream.name, take_over.generation)
+        reporter.start()
+        self._run_query(spark, topic, taken, reporter)
+
+    def _prepare(self) -> None:
+        """Everything that can be refused without Spark, and the launch."""
+        check_failpoint()
+        self.stream, self._environment = find_stream(self._wanted.stream), load_environment()
+        self._places = Places.of(self.stream, self._environment)
+        self._control = ControlDatabase(read_connection(self._environment.control.connection))
+        self._control.migrate()
+        self._launch = self._wanted.launch or _write_launch(self._control, self.stream, self._wanted)
+        with self._control.transaction() as cursor:
+            detached = LAUNCH_VARIABLE in os.environ
+            record_process(cursor, self._launch, socket.gethostname(), own_record(), detached=detached)
+        self._approvals = Approvals.model_validate(read_approvals(self._control, self._launch))
+        with self._control.transaction() as cursor:
+            self._records_per_batch = read_limit(cursor, self.stream.name, self.stream.spec.source.max_records_per_batch)
+
+    def _record_refusal(self, refusal: Exception) -> None:
+        """Or supervision would find the driver gone without a word. A launch that is not ours to end is left alone."""
+        if self._wanted.launch is None or isinstance(refusal, LaunchUnusable):
+            return
+        with suppress(TidemarkError):  # the refusal itself is what is told
+            control = ControlDatabase(read_connection(load_environment().control.connection))
+            with control.transaction() as cursor:
+                record_exit(cursor, self._wanted.launch, self._wanted.stream, None, ended_by(refusal))
+
+    @property
+    def title(self) -> str:
+        return application_name(self.stream.name, self._launch)
+
+    def _take(self, spark: SparkSession, topic: Topic, take_over: TakeOver) -> TakenStream:
+        try:
+            return take_over.run(self._launch, self._approvals)
+        except NeedsLevelling as uneven:
+            self._level(spark, topic, uneven.spec_hash)
+        try:
+            return take_over.run(self._launch, self._approvals)
+        except NeedsLevelling as uneven:
+            raise still_uneven(self.stream.name, uneven.spec_hash) from uneven
+
+    def _level(self, spark: SparkSession, topic: Topic, old_spec: str) -> None:
+        done = level(spark, self.stream.name, old_spec, self._environment, self._control, topic, self._launch, self._approvals)
+        print(f"{self.stream.name}: sinks were uneven; {done.read:,} records were delivered under spec {old_spec}", flush=True)
+
+    def _run_query(self, spark: SparkSession, topic: Topic, taken: TakenStream, reporter: Reporter) -> None:
+        silence_spark(spark)
+        stream = self.stream
+        delivery = Delivery(stream, topic, taken)
+        live = LiveLine(stream.name, taken.generation.number, taken.plan.starts)
+        live.begin(self._records_per_batch, stream.spec.source.max_records_per_batch)
+
+        def on_batch(rows: DataFrame, batch: int) -> None:
+            began = time.monotonic()
+            done = delivery.deliver(rows, batch)
+            seconds = time.monotonic() - began
+            latest = _latest(topic, done)
+            lag = sum(max(0, end - done.ends.get(number, 0)) for number, end in latest.items())
+            reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC)))
+            live.batch(done, seconds, latest, lag)
+
+        self.query = (
+            rows_of(stream_records(spark, topic.address, topic.name, self._records_per_batch), stream)
+            .writeStream.queryName(f"{stream.name}_{taken.generation.number}")
+            .option("checkpointLocation", str(taken.checkpoint))
+            .trigger(**self._trigger())
+            .foreachBatch(self.lifecycle.around(on_batch))
+            .start()
+        )
+        try:
+            self.lifecycle.wait(self.query, ends_by_itself=self._wanted.once)
+        except (PySparkException, TopicMissing):
+            delivery.check_topic()  # Spark takes a topic that was made anew for one that has lost records,
+            check_ready(taken.checkpoint)  # and a checkpoint that is gone for a file that does not exist
+            raise
+
+    def _trigger(self) -> dict[str, Any]:
+        if self._wanted.once:
+            return {"availableNow": True}
+        return {"processingTime": f"{self.stream.spec.trigger.total_seconds():.0f} seconds"}
+
+
+def _name_log(stream: str, generation: Generation | None) -> None:
+    """The launcher could not know the generation; whoever has the file open goes on writing to it."""
+    if generation is not None and (log := os.environ.get(LOG_VARIABLE)):
+        with suppress(FileNotFoundError):  # named before, by the generation that levelled
+            Path(log).rename(Path(log).parents[1] / generation_log(stream, generation.number))
+
+
+def _latest(topic: Topic, done: Delivered) -> dict[int, int]:
+    """A broker that does not say how much there is to do is no reason to end after a batch that is whole."""
+    try:
+        return topic.state().latest
+    except BrokerSilent:
+        return done.ends
+
+
+def _jvm_end() -> StreamFailure | None:
+    """None while it lives."""
+    gateway: Any = SparkContext._gateway
+    if gateway is None or _answers(gateway):
+        return None
+    process = getattr(gateway, "proc", None)  # none under spark-submit, where the JVM is our parent
+    with suppress(subprocess.TimeoutExpired):
+        return end_of_jvm(process.wait(JVM_END_SECONDS) if process else None)
+    return None
+
+
+def _answers(gateway: Any) -> bool:
+    try:
+        return bool(gateway.jvm.System.currentTimeMillis())
+    except (Py4JError, OSError):
+        return False
+
+
+def _write_launch(control: ControlDatabase, stream: Stream, wanted: argparse.Namespace) -> str:
+    """Started by hand: the launch is written here, before anything else."""
+    losses, changes = tuple(wanted.approve_loss), frozenset(wanted.accept)
+    approvals = Approvals(losses=losses, changes=changes, new_topic=wanted.accept_topic)
+    user, told = getpass.getuser(), approvals.model_dump(mode="json")
+    return write_launch(control, stream.name, asked_by=user, reason="make run", approvals=told).id
+
+
+def _loss(text: str) -> ApprovedLoss:
+    if not re.fullmatch(r"\d+:\d+:\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not partition:from:ceiling, such as 3:8400:9120")
+    partition, start, ceiling = (int(number) for number in text.split(":"))
+    return ApprovedLoss(partition=partition, start=start, ceiling=ceiling)
+
+
+def _change(text: str) -> tuple[str, int]:
+    if not re.fullmatch(r"\w+:\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not sink:version, such as lake:17")
+    sink, version = text.split(":")
+    return sink, int(version)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stream")
+    parser.add_argument("--launch", help="the id of a launch that is written down already")
+    parser.add_argument("--once", action="store_true", help="end when everything that is in the topic now is delivered")
+    parser.add_argument("--approve-loss", action="append", default=[], type=_loss, metavar="PARTITION:FROM:CEILING")
+    parser.add_argument("--accept", action="append", default=[], type=_change, metavar="SINK:VERSION")
+    parser.add_argument("--accept-topic", metavar="ID", help="go on with a topic that was made anew, as a new epoch")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""Takes a stream over from whatever drove it before (P2), in this order and no other.
+
+1. take a generation; 2. fence the quarantine, then every sink by name; 3. only then read every tidemark, for a zombie's last
+commit may have landed before the fence; 4. plan the start; 5. adopt; 6. make a checkpoint folder at the lowest tidemarks;
+then the caller runs (7).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from include.checkpoints.seed import check_ready, make_checkpoint
+from include.contract.catalog import Stream
+from include.contract.environment import Environment
+from include.contract.exit_class import StreamFailure
+from include.contract.fingerprint import snapshot, spec_hash
+from include.contract.identity import QUARANTINE, checkpoint_folder, transaction_app_id
+from include.control.database import ControlDatabase
+from include.control.generations import Generation, keep_spec, take_generation
+from include.start_plan.approvals import Approvals, Loss
+from include.start_plan.plan import StartPlan, Verdict, plan_start
+from include.start_plan.world import Places, World, read_world
+from include.tidemarks.delta_log import DeltaLog
+from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
+from include.topics.topic import Topic
+from jobs.delta_transaction import DeltaTransaction
+from jobs.failpoints import Failpoint, reach
+from jobs.fenced_table import FencedTable, NumberTaken
+from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from jobs.quarantine import Quarantine
+from jobs.table_shape import TableShape
+
+
+class StartRefused(StreamFailure):
+    """The start plan is not SAFE, and nobody approved what stands against it."""
+
+    def __init__(self, stream: str, plan: StartPlan) -> None:
+        self.exit_class = plan.objections[0].exit_class
+        super().__init__(
+            f"{plan.verdict.value}: {stream} cannot start as things are. "
+            + " ".join(objection.sentence for objection in plan.objections),
+            state="No record was delivered; the sinks hold their tidemarks.",
+            next_step=" ".join(dict.fromkeys(objection.next_step for objection in plan.objections)),
+            losses=[vars(loss) for loss in plan.losses],
+        )
+
+
+class NeedsLevelling(Exception):
+    """The sinks end at different offsets, and another spec made the rows that some of them lack."""
+
+    def __init__(self, spec_hash: str) -> None:
+        super().__init__(spec_hash)
+        self.spec_hash = spec_hash
+
+
+@dataclass(frozen=True)
+class TakenStream:
+    """A stream in our hands: fenced, adopted, with a checkpoint folder of its own."""
+
+    generation: Generation
+    topic_id: str
+    checkpoint: Path
+    quarantine: Quarantine
+    sinks: dict[str, FencedTable]
+    plan: StartPlan
+
+
+class TakeOver:
+    def __init__(
+        self,
+        spark: SparkSession,
+        stream: Stream,
+        environment: Environment,
+        places: Places,
+        control: ControlDatabase,
+        topic: Topic,
+        schema: StructType,
+    ) -> None:
+        self._spark = spark
+        self._stream = stream
+        self._environment = environment
+        self._control = control
+        self._topic = topic
+        self._schema = schema
+        self._places = places
+        self._spec_hash = spec_hash(stream)
+        self.generation: Generation | None = None  # the newest that was taken, also if the take-over failed after that
+
+    def run(self, launch: str, approvals: Approvals) -> TakenStream:
+        self._look_before_touching(approvals)
+        keep_spec(self._control, self._stream.name, self._spec_hash, snapshot(self._stream))
+        while True:
+            self.generation = generation = self._take_generation(launch)  # 1
+            quarantine, sinks = self._tables(generation)
+            try:
+                self._fence(quarantine, sinks)  # 2
+            except NumberTaken:
+                continue
+            break
+        seen = self._read(quarantine, sinks)  # 3
+        plan = self._plan(seen, approvals)  # 4
+        self._adopt(quarantine, sinks, seen, plan)  # 5
+        checkpoint = self._make_checkpoint(generation, plan)  # 6
+        return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan)
+
+    def _fence(self, quarantine: Quarantine, sinks: dict[str, FencedTable]) -> None:
+        for table in (quarantine.table, *sinks.values()):
+            table.fence()
+        reach(Failpoint.AFTER_FENCE)
+
+    def _read(self, quarantine: Quarantine, sinks: dict[str, FencedTable]) -> World:
+        seen = World(self._topic.state(), quarantine.table.state(), {name: table.state() for name, table in sinks.items()})
+        reach(Failpoint.AFTER_READ)
+        return seen
+
+    def _plan(self, seen: World, approvals: Approvals) -> StartPlan:
+        plan = plan_start(seen, self._stream.spec.source.start, approvals, self._spec_hash)
+        if plan.verdict is not Verdict.SAFE:
+            raise StartRefused(self._stream.name, plan)
+        if plan.level_under is not None:
+            raise NeedsLevelling(plan.level_under)
+        return plan
+
+    def _adopt(self, quarantine: Quarantine, sinks: dict[str, FencedTable], seen: World, plan: StartPlan) -> None:
+        def mark(offsets: dict[int, int]) -> Tidemark:
+            return Tidemark(
+                generation=quarantine.table.generation.number,
+                batch=ADOPTED,
+                offsets=offsets,
+                topic_id=seen.topic.topic_id,
+                epoch=plan.epoch.number,
+                began={number: offset for number, offset in plan.epoch.began.items() if offset},
+            )
+
+        quarantine.table.adopt(seen.quarantine, mark({}), pinned=False)
+        for name, table in sinks.items():
+            losses = [_lost(loss) for loss in plan.losses if loss.sink == name]
+            adopted = mark(plan.adopted[name])
+            table.adopt(seen.sinks[name], adopted, pinned=not plan.is_first, losses=losses, quarantine=quarantine.newest)
+            reach(Failpoint.AFTER_ADOPTION)
+
+    def _make_checkpoint(self, generation: Generation, plan: StartPlan) -> Path:
+        folder = self._environment.checkpoint_path(checkpoint_folder(self._stream.name, generation.number))
+        make_checkpoint(folder, self._stream.spec.source.topic, plan.starts)
+        check_ready(folder)
+        reach(Failpoint.AFTER_CHECKPOINT)
+        return folder
+
+    def _look_before_touching(self, approvals: Approvals) -> None:
+        """A start that will be refused must not fence a driver that runs well. What is decided here is decided again."""
+        seen = read_world(self._stream, self._places, self._control, self._topic)
+        for path, sink, shape in self._shapes():
+            if DeltaLog(path).newest_version() is not None:
+                there = DeltaTransaction(self._spark, path, transaction_app_id(self._stream.name, sink))
+                shape.check(there, path, f"{sink} of {self._stream.name}")
+        self._plan(seen, approvals)
+
+    def _take_generation(self, launch: str) -> Generation:
+        highest = read_world(self._stream, self._places, self._control, self._topic).highest_generation
+        generation = take_generation(self._control, self._stream.name, launch, self._spec_hash, highest)
+        reach(Failpoint.AFTER_GENERATION)
+        return generation
+
+    def _tables(self, generation: Generation) -> tuple[Quarantine, dict[str, FencedTable]]:
+        tables = {
+            sink: FencedTable(self._spark, path, self._stream.name, sink, shape, generation, self._spec_hash)
+            for path, sink, shape in self._shapes()
+        }
+        return Quarantine(tables.pop(QUARANTINE), self._stream), tables
+
+    def _shapes(self) -> list[tuple[str, str, TableShape]]:
+        """Path, sink and shape of every table, in the order of fencing."""
+        sinks = self._stream.spec.sinks
+        return [
+            (self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA)),
+            *(
+                (path, name, TableShape(self._schema, tuple(sinks[name].partition_by)))
+                for name, path in self._places.sinks.items()
+            ),
+        ]
+
+
+def _lost(loss: Loss) -> LedgerLine:
+    """Offsets, not records: Kafka can no longer tell how many there were."""
+    return LedgerLine(partition=loss.partition, start=loss.start, end=loss.end, lost=loss.end - loss.start)

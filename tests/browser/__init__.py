@@ -1,0 +1,1 @@
+"""The Airflow UI as a person sees it, in a real browser."""

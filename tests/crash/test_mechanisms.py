@@ -1,0 +1,165 @@
+"""Each mechanism of the protocol is needed: with it the books are true, in a copy of the product without it they are not.
+
+docs/mechanisms.md is written from this file: make test ARGS="tests/crash/test_mechanisms.py --rewrite".
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from include.local_stack.stack import Stack
+from tests.crash import scenarios
+from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.running import PROJECT
+
+DOCUMENT = PROJECT / "docs" / "mechanisms.md"
+TREE = ("bench", "config", "dags", "include", "jobs", "tests")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What is taken out: (file, text, what stands there instead)."""
+
+    title: str
+    rule: str
+    scenario: Scenario
+    patches: tuple[tuple[str, str, str], ...]
+
+
+QUARANTINE_STEP = """        if keep_bad and counting.bad_above_lowest:  # P3.3
+            keep_bad(moved, bad=counting.bad_above_lowest, read=counting.read_above_lowest)
+"""
+ADOPTION = "            pinned=pinned,\n        )\n        self._commit(transaction, note)"
+MECHANISMS = [
+    Mechanism(
+        "rows below the tidemark are dropped",
+        "P3.4",
+        scenarios.crash_between_two_sinks_then_larger_batches,
+        (("jobs/counting.py", "max(batch.starts[number], tidemark.get(number, 0))", "batch.starts[number]"),),
+    ),
+    Mechanism(
+        "a commit is made only on the tidemark its rows were filtered by",
+        "P3.4",
+        scenarios.an_older_driver_goes_on_after_a_newer_one,
+        (("jobs/fenced_table.py", "if number is not None and (", "if False and ("),),
+    ),
+    Mechanism(
+        "the fence",
+        "P1.2",
+        scenarios.a_zombie_commits_while_its_successor_takes_over,
+        (
+            ("jobs/fenced_table.py", "        self._make()\n        while True:", "        self._make()\n        while False:"),
+            ("jobs/fenced_table.py", "if state.owner != self.generation.owner:", "if False:"),
+        ),
+    ),
+    Mechanism(
+        "adoption",
+        "P2.5",
+        scenarios.crash_between_two_sinks_of_the_first_batch_from_latest,
+        (("jobs/fenced_table.py", ADOPTION, ADOPTION.replace("self._commit(transaction, note)", "self._newest = note")),),
+    ),
+    Mechanism(
+        "uneven sinks are levelled under the old spec",
+        "P2",
+        scenarios.crash_between_two_sinks_then_another_file,
+        (("include/start_plan/plan.py", "return made_by if made_by != spec_hash else None", "return None"),),
+    ),
+    Mechanism(
+        "quarantine before the sinks",
+        "P3.3",
+        scenarios.crash_right_after_the_sinks_commit,
+        (
+            ("jobs/batch.py", QUARANTINE_STEP, ""),
+            (
+                "jobs/batch.py",
+                "        reach(Failpoint.AFTER_COMMIT)\n",
+                "        reach(Failpoint.AFTER_COMMIT)\n" + QUARANTINE_STEP,
+            ),
+        ),
+    ),
+    Mechanism(
+        "quarantined only if absent",
+        "P3.3",
+        scenarios.crash_after_the_quarantine,
+        (("jobs/quarantine.py", 'return rows.join(F.broadcast(known), list(COORDINATES), "left_anti")', "return rows"),),
+    ),
+    Mechanism(
+        "a tidemark holds only if the one it builds on is there",
+        "P4",
+        scenarios.a_restore_under_a_running_batch,
+        (("include/tidemarks/delta_sink.py", "if newest.builds_on != holds:", "if False:"),),
+    ),
+    Mechanism(
+        "the topic's id is checked before a commit",
+        "P1.6",
+        scenarios.the_topic_is_made_anew_before_the_commit,
+        (("jobs/batch.py", "if there != self._topic_id:", "if False:"),),
+    ),
+    Mechanism(
+        "offsets are compared within one epoch",
+        "P1.6",
+        scenarios.a_topic_that_was_made_anew_is_approved,
+        (("include/start_plan/epochs.py", "if state.note is None or ", "if True or "),),
+    ),
+]
+RESULTS: dict[str, str] = {}
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_the_books_are_true(name: str, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    assert SCENARIOS[name](stack, spark, tmp_path) == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.title)
+def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, tmp_path: Path) -> None:
+    copy = tmp_path / "without"
+    for folder in TREE:
+        shutil.copytree(PROJECT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, text, instead in mechanism.patches:
+        content = (copy / file).read_text()
+        assert content.count(text) == 1, f"{file} has {content.count(text)} times {text!r}"
+        (copy / file).write_text(content.replace(text, instead))
+    command = [sys.executable, "-m", "tests.crash.scenarios", mechanism.scenario.__name__, str(stack.home.folder), str(tmp_path)]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=300)
+    told = re.search(r"^PROBLEMS (.*)$", done.stdout, re.MULTILINE)
+    assert told, done.stdout + done.stderr
+    found = json.loads(told[1])
+    assert found != []
+    RESULTS[mechanism.title] = re.sub(r", first .*", "", found[0])
+
+
+@pytest.fixture(scope="module")
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--rewrite"))
+
+
+def test_the_document_tells_what_happened(rewrite: bool) -> None:
+    """Last: it needs the results of the tests above."""
+    if len(RESULTS) < len(MECHANISMS):
+        pytest.skip("only some of the mechanisms were tried")
+    if rewrite:
+        DOCUMENT.write_text(_document())
+    assert DOCUMENT.read_text() == _document()
+
+
+def _document() -> str:
+    lines = [
+        "# Every mechanism is needed",
+        "",
+        "Generated by `tests/crash/test_mechanisms.py`. Each line is a history that ends with true books. The same history on a",
+        "copy of the product from which the mechanism was taken out ends as the last column says.",
+        "",
+        "| mechanism | rule | history | without it |",
+        "|---|---|---|---|",
+    ]
+    for one in MECHANISMS:
+        history = one.scenario.__name__.replace("_", " ")
+        lines.append(f"| {one.title} | {one.rule} | {history} | {RESULTS[one.title]} |")
+    return "\n".join(lines) + "\n"

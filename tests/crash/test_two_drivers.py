@@ -1,0 +1,139 @@
+"""Two drivers of one stream: whatever their order, the newer generation writes, and the older changes nothing (P1)."""
+
+import signal
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from include.contract.exit_class import ExitClass
+from include.control.database import ControlDatabase
+from include.local_stack.stack import Stack
+from jobs.failpoints import Failpoint
+from jobs.fenced_table import Fenced
+from jobs.levelling import CannotLevel
+from jobs.table_shape import SchemaDiffers
+from tests.running import wait_for
+from tests.streams import TrialStream, at, once
+
+
+@pytest.mark.parametrize("point", [Failpoint.IN_WRITE, Failpoint.BEFORE_COMMIT], ids=str)
+def test_a_driver_that_slept_inside_its_write_ends_as_fenced_and_changes_nothing(
+    point: Failpoint, stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = TrialStream(stack, tmp_path)
+    stream.send(600, bad=3)
+    sleeper = stream.start(failpoint=f"{point}=stop@2")
+    wait_for("the first driver to stop inside its write", lambda: _is_stopped(sleeper.pid), 120)
+    stream.run(spark)
+    versions = len(stream.notes())
+    sleeper.send_signal(signal.SIGCONT)
+    assert sleeper.wait(60) == ExitClass.FENCED.code, stream.log()
+    assert "generation 2 writes it, this is 1" in stream.log()
+    assert len(stream.notes()) == versions
+    assert stream.problems() == []
+
+
+def _is_stopped(pid: int) -> bool:
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+
+def test_of_two_starts_at_once_one_wins(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    """Both have taken a generation before either fences."""
+    stream = TrialStream(stack, tmp_path)
+    stream.send(400)
+    both = threading.Barrier(2)
+    outcomes: list[str] = []
+
+    def drive() -> None:
+        try:
+            stream.run(spark)
+            outcomes.append("delivered")
+        except Fenced:
+            outcomes.append("fenced")
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    with stream.environment(), at(Failpoint.AFTER_GENERATION, lambda: both.wait(60)):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    generations = [note["generation"] for note in stream.notes()]
+    assert generations == sorted(generations)  # after the fence of the higher number the lower one commits nothing
+    assert max(generations) == 2
+    assert len(outcomes) == 2
+    assert "delivered" in outcomes
+    assert stream.problems() == []
+
+
+def test_a_start_that_is_refused_leaves_the_running_driver_alone(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    stream = TrialStream(stack, tmp_path)
+    stream.send(30)
+    with stream.running(spark):
+        stream.wait_until_delivered()
+        stream.write_file(select={"day": "date(ts)", "amount_cents": "cast(amount * 100 as int)"})
+        with pytest.raises(SchemaDiffers):
+            stream.run(spark)
+        stream.send(30, bad=2)
+        stream.wait_until_delivered()
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["lost", "restored to an older state"])
+def test_no_generation_is_used_twice_when_the_control_database_forgets(
+    left: int, stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = TrialStream(stack, tmp_path)
+    for _ in range(3):
+        stream.send(50)
+        stream.run(spark)
+    with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
+        cursor.execute("DELETE FROM generation WHERE stream = %s AND number > %s", [stream.name, left])
+        cursor.execute("DELETE FROM ledger WHERE stream = %s AND generation > %s", [stream.name, left])
+        cursor.execute("DELETE FROM ledger_copied WHERE stream = %s", [stream.name])
+    stream.send(50)
+    stream.run(spark)
+    fences = [note["generation"] for note in stream.notes() if note["kind"] == "fence"]
+    assert fences == [1, 2, 3, 4]
+    assert stream.problems() == []
+    with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
+        cursor.execute("SELECT sum(delivered) FROM ledger WHERE stream = %s", [stream.name])
+        assert cursor.fetchone() == (200,)  # filled again from the table
+
+
+def test_a_number_that_another_deployment_took_is_not_used(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    """Two control databases, one table: both begin with generation 1."""
+    stream = TrialStream(stack, tmp_path)
+    stream.send(50)
+
+    def other_deployment_starts() -> None:
+        """Between our generation and our fence, and takes the same number."""
+        with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
+            cursor.execute("DELETE FROM generation WHERE stream = %s", [stream.name])
+        stream.run(spark)
+
+    with at(Failpoint.AFTER_GENERATION, once(other_deployment_starts)):
+        stream.run(spark)
+    assert [note["generation"] for note in stream.notes() if note["kind"] == "fence"] == [1, 2]
+    assert stream.problems() == []
+
+
+def test_a_sink_that_is_put_back_when_the_others_have_gone_on_is_refused(
+    stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = TrialStream(stack, tmp_path)
+    lake = {"kind": "delta_append", "table": stream.name, "partition_by": ["day"]}
+    both = {"also": {"kind": "delta_append", "table": f"{stream.name}_also"}, "lake": lake}
+    for sinks in (both, {"lake": lake}):
+        stream.write_file(sinks=sinks)
+        stream.send(30)
+        stream.run(spark)
+    stream.write_file(sinks=both)
+    with pytest.raises(CannotLevel, match="does not have all of them"):
+        stream.run(spark)
+    assert len(stream.rows("_also")) == 30
+    stream.write_file(sinks={"lake": lake})
+    stream.send(30)
+    stream.run(spark)
+    assert stream.problems() == []
