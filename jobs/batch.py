@@ -5,7 +5,8 @@ lacks are written and counted in one pass, but nobody sees them yet; P3.3 bad re
 P3.4 rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,11 +28,18 @@ from jobs.poison import PoisonSearch
 from jobs.take_over import TakenStream
 from jobs.transform import RAW
 
+MISSING_SECONDS, LOOK_SECONDS = 5, 0.5
 KeepBad = Callable[..., None]  # Quarantine.insert, with the bad records and their bounds
 
 
 class TopicChanged(StreamFailure):
     """The topic was deleted, and perhaps made anew, while the stream ran."""
+
+    exit_class = ExitClass.TOPIC_CHANGED
+
+
+class TopicWentBack(StreamFailure):
+    """The topic ends before what was delivered of it: the broker's disks were put back from an older copy (P1.6)."""
 
     exit_class = ExitClass.TOPIC_CHANGED
 
@@ -119,16 +127,24 @@ class Delivery:
                 )
 
     def check_topic(self) -> None:
-        try:
-            there = self._topic.topic_id()
-        except TopicMissing:
-            there = "that of no topic at all"
+        there = self._topic_id_there()
         if there != self._topic_id:
             raise TopicChanged(
                 f"Topic {self._topic.name} was deleted while the stream ran: its id was {self._topic_id}, now it is {there}.",
                 state="The sinks hold what they committed before.",
                 topic_id=there,
             )
+
+    def _topic_id_there(self) -> str:
+        """A broker that has just started may not know a topic yet: only one that is missing for a while is gone."""
+        deadline = time.monotonic() + MISSING_SECONDS
+        while True:
+            try:
+                return self._topic.topic_id()
+            except TopicMissing:
+                if time.monotonic() > deadline:
+                    return "that of no topic at all"
+                time.sleep(LOOK_SECONDS)
 
 
 def _as_rows(delivered: DataFrame, sink: FencedTable, moved: Tidemark) -> DataFrame:
@@ -145,3 +161,14 @@ def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> D
     fullest = max(ledgers, key=lambda lines: sum(line.read for line in lines), default=[])
     read, delivered, quarantined = (sum(getattr(line, what) for line in fullest) for what in ("read", "delivered", "quarantined"))
     return Delivered(batch, read, delivered, quarantined, dict(span.ends))
+
+
+def refuse_if_shorter(latest: Mapping[int, int], done: Delivered) -> None:
+    for number, end in done.ends.items():
+        if end > latest.get(number, end):
+            raise TopicWentBack(
+                f"Partition {number} was delivered up to {end:,}, but Kafka now ends at {latest[number]:,}.",
+                state="Every batch is whole; the records that come next at those offsets would not be the next records.",
+                partition=number,
+                offset=end,
+            )

@@ -13,6 +13,8 @@ from delta import exceptions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.commit_lock import commit_lock
+
 # Delta's Python exceptions have no class of their own in common.
 CONFLICTS = (
     exceptions.ConcurrentAppendException,
@@ -34,6 +36,8 @@ class DeltaTransaction:
         jvm: Any = spark._jvm
         self._jvm = jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table)
+        self._spark = spark
+        self._table = table
         self._transaction = log.startTransaction()
         self._app_id = app_id
         self._files = jvm.scala.collection.immutable.List.newBuilder().result()
@@ -69,7 +73,8 @@ class DeltaTransaction:
         mark = delta.actions.SetTransaction(self._app_id, transaction_version, some(now_ms))
         append = self._jvm.org.apache.spark.sql.SaveMode.Append
         operation = delta.DeltaOperations.Write(append, none(), none(), some(note), none(), none(), none(), none(), none())
-        return int(self._transaction.commit(self._files.appended(mark), operation))
+        with commit_lock(self._spark, self._table):
+            return int(self._transaction.commit(self._files.appended(mark), operation))
 
 
 def make_table(spark: SparkSession, path: str, schema: StructType, partition_by: list[str]) -> None:
@@ -77,4 +82,5 @@ def make_table(spark: SparkSession, path: str, schema: StructType, partition_by:
     there already, nothing but an empty commit is added."""
     empty = spark.createDataFrame([], schema).write.format("delta").mode("append").partitionBy(*partition_by)
     # A checkpoint of the log takes 1 to 3 s, by default every 10 commits; readers take 50 small files in their stride.
-    empty.option("delta.checkpointInterval", "50").save(path)
+    with commit_lock(spark, path):
+        empty.option("delta.checkpointInterval", "50").save(path)

@@ -11,22 +11,20 @@ from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass
 from include.control.batch_limits import note_good_batches, note_too_big
 from include.control.database import ControlDatabase
-from include.control.drivers import mark_seen
+from include.control.drivers import has_ended, mark_seen
 from include.control.generations import Generation
 from include.control.journal import write_journal
+from include.control.ledger_copy import catch_up
 from include.control.progress import (
     DriverExit,
     FinishedBatch,
-    copied_version,
-    copy_ledger,
     is_stop_requested,
     record_batches,
     record_exit,
 )
-from include.tidemarks.delta_sink import read_ledger, read_sink
+from include.tidemarks.delta_sink import read_sink
 
 EVERY_SECONDS = 1.0
-COPIED_AT_ONCE = 2_000  # commits; a copy that begins anew catches up in steps, each a short transaction
 KEPT_BATCHES = 10_000  # half a day of 5-second batches; older progress is forgotten, the ledger is not
 LAST_WORDS_SECONDS = 20  # a driver's end does not wait longer for a database that does not answer
 TOO_BIG = (ExitClass.OUT_OF_MEMORY, ExitClass.KILLED)  # P3.9; killed, perhaps, by the kernel for lack of memory
@@ -97,22 +95,15 @@ class Reporter:
         with self._control.transaction() as cursor:
             if is_stop_requested(cursor, self._stream, self._generation):
                 self._ask_to_stop("a stop request in the control database")
+            if has_ended(cursor, self._launch):
+                self._ask_to_stop("supervision has given this driver up")
             mark_seen(cursor, self._launch)
             record_batches(cursor, self._stream, self._generation, batches)
             note_good_batches(cursor, self._stream, len(batches), self._declared)
         for batch in batches:
             self._untold.remove(batch)
         for sink, table in self._sinks.items():
-            self._copy_ledger(sink, table)
-
-    def _copy_ledger(self, sink: str, table: str) -> None:
-        """The log is read outside of the transaction, which must be short."""
-        with self._control.transaction() as cursor:
-            copied = copied_version(cursor, self._stream, sink)
-        notes, up_to = read_ledger(table, self._stream, sink, copied, COPIED_AT_ONCE)
-        if up_to > copied:
-            with self._control.transaction() as cursor:
-                copy_ledger(cursor, self._stream, sink, notes, up_to)
+            catch_up(self._control, self._stream, sink, table)
 
     def _tell_the_end(self) -> None:
         if self._last_words is None:

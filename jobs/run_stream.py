@@ -41,7 +41,7 @@ from include.processes.process_record import own_record
 from include.start_plan.approvals import Approvals, ApprovedLoss
 from include.start_plan.world import Places
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
-from jobs.batch import Delivered, Delivery
+from jobs.batch import Delivered, Delivery, refuse_if_shorter
 from jobs.exits import end_of_jvm, ended_by
 from jobs.failpoints import check_failpoint
 from jobs.levelling import level, still_uneven
@@ -172,6 +172,7 @@ class Driver:
             done = delivery.deliver(rows, batch)
             seconds = time.monotonic() - began
             latest = _latest(topic, done)
+            refuse_if_shorter(latest, done)
             lag = sum(max(0, end - done.ends.get(number, 0)) for number, end in latest.items())
             reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC)))
             live.batch(done, seconds, latest, lag)

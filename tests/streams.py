@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -256,3 +257,11 @@ def exit_class_of(error: BaseException) -> ExitClass:
 def order(identity: str, amount: float) -> bytes:
     order = {"event_id": identity, "user_id": f"u{identity[:2]}", "amount": amount, "ts": "2026-11-16T10:00:00Z", "note": None}
     return json.dumps(order).encode()
+
+
+def damaged(chance: random.Random, value: bytes) -> bytes:
+    """With one to three bytes that are anything."""
+    bytes_there = bytearray(value)
+    for _ in range(chance.randint(1, 3)):
+        bytes_there[chance.randrange(len(bytes_there))] = chance.randrange(256)
+    return bytes(bytes_there)

@@ -87,7 +87,7 @@ class SupervisedStream(TrialStream):
         """Stops it, closes its incidents and takes its file away."""
         self.want(running=False)
         with self.control.transaction() as cursor:
-            close_incidents(cursor, self.name, closed_by="a test")
+            close_incidents(cursor, self.name, [one.title for one in read_open_incidents(cursor)], closed_by="a test")
         wait_for(f"the driver of {self.name} to end", lambda: not self.living_launches(), 180)
         (self.config / "streams" / f"{self.name}.yaml").unlink(missing_ok=True)
 

@@ -57,6 +57,7 @@ class ApproveIfNeeded(ApprovalOperator):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """The answer is kept first: a rejection ends the task by skipping, which keeps nothing."""
         told = {name: event.get(name) for name in ("chosen_options", "responded_by_user")}
+        told["plan"] = context["ti"].xcom_pull(task_ids="plan")["text"]  # what the person was shown
         context["ti"].xcom_push(key=ANSWER, value=told)
         return super().execute_complete(context, event)
 

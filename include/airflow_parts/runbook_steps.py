@@ -40,6 +40,7 @@ def act(context: Any) -> dict[str, Any]:
     approved_by = _approved_by(context)
     of_one_stream = (StreamBusy,) if request.stream else ()  # pause_all may meet a busy one when it has stopped others
     try:
+        _refuse_unapproved(context, request, planned, approved_by)
         acted = RUNBOOKS[request.runbook].act(ground, request, planned, approved_by)
     except (RequestRefused, PlanIsStale, *of_one_stream) as refusal:
         context["ti"].xcom_push(key=REFUSED, value=refusal.happened)
@@ -47,6 +48,21 @@ def act(context: Any) -> dict[str, Any]:
     _note(ground, request, "runbook acted", approved_by=approved_by, touched=acted.touched)
     _say(_touched(acted))
     return acted.to_plain()
+
+
+def _refuse_unapproved(context: Any, request: Request, planned: Planned, approved_by: str | None) -> None:
+    """A task before this one that was marked as successful, or cleared alone, is no approval."""
+    if request.dry_run:
+        raise RequestRefused(
+            "This is a dry run.", state="Nothing was changed.", next_step="Trigger the runbook with dry run off."
+        )
+    shown = (context["ti"].xcom_pull(task_ids="approve", key=ANSWER) or {}).get("plan")
+    if planned.needs_approval and (approved_by is None or shown != planned.text):
+        raise RequestRefused(
+            "Nobody has approved this plan.",
+            state="Nothing was changed.",
+            next_step="Trigger the runbook again, and answer its Required Action.",
+        )
 
 
 def verify(context: Any) -> str:

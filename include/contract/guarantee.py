@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
 
-OBJECT_STORES = ("s3a://", "s3://", "gs://", "abfss://", "wasbs://")
-
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -21,11 +19,11 @@ def guarantees(stream: Stream, environment: Environment) -> list[Guarantee]:
 
 def _delta_append(stream: Stream, sink: str, environment: Environment) -> Guarantee:
     settings = stream.spec.sinks[sink]
-    reasons = [
+    if "://" in environment.lake:
+        return Guarantee(sink, "none: refused at start", (f"that {environment.lake} keeps two drivers apart is not shown (P4)",))
+    reasons = (
         f"rows, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)",
         "expressions look at one row and give the same answer on replay, so a replayed batch is the same batch",
         "records that cannot be decoded are quarantined before the commit, never dropped (P3.3)",
-    ]
-    if environment.lake.startswith(OBJECT_STORES):
-        reasons.append("on this object store only if the probe at start shows that creating an existing log file fails (P4)")
-    return Guarantee(sink, "exactly once", tuple(reasons))
+    )
+    return Guarantee(sink, "exactly once", reasons)

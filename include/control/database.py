@@ -25,6 +25,10 @@ WITH_DEADLINES = " ".join(
         "statement_timeout=10s",
         "lock_timeout=5s",
         "idle_in_transaction_session_timeout=30s",
+        # A host that lost its power must not hold a stream's lock for the two hours of the kernel's default.
+        "tcp_keepalives_idle=10",
+        "tcp_keepalives_interval=5",
+        "tcp_keepalives_count=3",
     )
 )
 TCP_DEADLINE_MS = 5_000
@@ -48,7 +52,7 @@ class SchemaTooNew(StreamFailure):
 
 class ControlDatabase:
     def __init__(self, connection: Connection) -> None:
-        self._where = connection
+        self.where = connection
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
@@ -99,11 +103,11 @@ class ControlDatabase:
 
     def _connect(self) -> PostgresConnection:
         return psycopg2.connect(
-            host=self._where.host,
-            port=self._where.port,
-            user=self._where.login,
-            password=self._where.password,
-            dbname=self._where.schema,
+            host=self.where.host,
+            port=self.where.port,
+            user=self.where.login,
+            password=self.where.password,
+            dbname=self.where.schema,
             connect_timeout=5,
             application_name="tidemark",
             options=WITH_DEADLINES,
@@ -113,7 +117,7 @@ class ControlDatabase:
     def _down(self, error: Exception) -> ControlDatabaseDown:
         last_line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         return ControlDatabaseDown(
-            f"The control database at {self._where.address} does not answer: {last_line}.",
+            f"The control database at {self.where.address} does not answer: {last_line}.",
             state="Streams that run go on; a start waits for it.",
         )
 

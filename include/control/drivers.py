@@ -67,6 +67,11 @@ def mark_seen(cursor: Cursor, launch: str) -> None:
     cursor.execute("UPDATE driver_process SET seen_at = now() WHERE launch = %s", [launch])
 
 
+def has_ended(cursor: Cursor, launch: str) -> bool:
+    cursor.execute("SELECT 1 FROM driver_exit WHERE launch = %s", [launch])
+    return cursor.fetchone() is not None
+
+
 def read_open_launches(cursor: Cursor, stream: str) -> list[Launched]:
     """Newest first."""
     cursor.execute(

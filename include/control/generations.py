@@ -67,13 +67,19 @@ def find_launch(control: ControlDatabase, request: str) -> str | None:
 def read_approvals(control: ControlDatabase, launch: str) -> dict[str, object]:
     with control.transaction() as cursor:
         cursor.execute(
-            "SELECT approvals, (SELECT max(number) FROM generation WHERE generation.launch = launch.id)"
-            " FROM launch WHERE id = %s",
+            "SELECT approvals, (SELECT max(number) FROM generation WHERE generation.launch = launch.id),"
+            " EXISTS (SELECT 1 FROM driver_exit WHERE driver_exit.launch = launch.id) FROM launch WHERE id = %s",
             [launch],
         )
-        approvals, generation = cursor.fetchone() or (None, None)
-    if approvals is None or generation is not None:
-        why = "is not in the control database" if approvals is None else f"was used by generation {generation} already"
+        approvals, generation, has_ended = cursor.fetchone() or (None, None, False)
+    if approvals is None or generation is not None or has_ended:
+        why = (
+            "is not in the control database"
+            if approvals is None
+            else f"was used by generation {generation} already"
+            if generation is not None
+            else "was given up before it began"
+        )
         raise LaunchUnusable(
             f"Launch {launch} {why}.",
             state="Nothing was started.",

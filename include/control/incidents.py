@@ -1,5 +1,6 @@
 """Incidents: a failure that supervision does not mend by itself, with its class, its numbers and the one next step."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,10 +34,14 @@ def open_incident(
         write_journal(cursor, stream, "incident", actor=actor, incident=title, happened=happened, next_step=next_step)
 
 
-def close_incidents(cursor: Cursor, stream: str, *, closed_by: str) -> None:
+def close_incidents(cursor: Cursor, stream: str, titles: Iterable[str], *, closed_by: str) -> None:
     cursor.execute(
-        "UPDATE incident SET closed_at = now(), closed_by = %s WHERE stream = %s AND closed_at IS NULL", [closed_by, stream]
+        "UPDATE incident SET closed_at = now(), closed_by = %s WHERE stream = %s AND class = ANY(%s) AND closed_at IS NULL"
+        " RETURNING class",
+        [closed_by, stream, list(titles)],
     )
+    for (title,) in cursor.fetchall():
+        write_journal(cursor, stream, "incident closed", actor=closed_by, incident=title, before="open", after="closed")
 
 
 def read_open_incidents(cursor: Cursor) -> list[Incident]:

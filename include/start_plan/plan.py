@@ -68,7 +68,7 @@ def plan_start(world: World, start: Literal["earliest", "latest"], approvals: Ap
     made_anew = _made_anew(world, start) if epoch.is_new and approvals.new_topic != topic.topic_id else ()
     other_topic = (*made_anew, *_above_the_end(sinks, topic))
     gaps = tuple(_gap(loss) for loss in losses if not any(one.covers(loss) for one in approvals.losses))
-    objections = (*other_topic, *_added(sinks), *_uneven(sinks), *changed, *(() if other_topic else gaps))
+    objections = (*other_topic, *_added(sinks), *_uneven(sinks, spec_hash), *changed, *(() if other_topic else gaps))
     adopted = {name: _adopted(state, topic) for name, state in sinks.items()}
     return StartPlan(epoch, False, adopted, losses, objections, _level_under(sinks, spec_hash))
 
@@ -129,9 +129,10 @@ def _added(sinks: Mapping[str, SinkState]) -> list[Objection]:
     ]
 
 
-def _uneven(sinks: Mapping[str, SinkState]) -> tuple[Objection, ...]:
-    """One sink must be the foremost in every partition: its spec made the rows that the others still lack."""
-    if not _are_level(sinks) and _foremost(sinks) is None:
+def _uneven(sinks: Mapping[str, SinkState], spec_hash: str) -> tuple[Objection, ...]:
+    """Where specs differ, one sink must be the foremost in every partition: its spec made the rows that the others still lack."""
+    is_ours_alone = all(state.note.made_by in (None, spec_hash) for state in sinks.values() if state.note)
+    if not is_ours_alone and not _are_level(sinks) and _foremost(sinks) is None:
         said = "The sinks end at different offsets, and none of them is ahead in every partition."
         next_step = "RESTORE the tables to versions of one batch (DESCRIBE HISTORY shows them), then start again."
         return (Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step),)

@@ -9,17 +9,17 @@ from include.contract.exit_class import ExitClass
 from include.control.batch_limits import note_too_big, read_limit
 from include.control.database import ControlDatabase
 from include.control.desired import set_desired
-from include.control.drivers import record_process
+from include.control.drivers import read_ends, record_process
 from include.control.generations import write_launch
 from include.control.incidents import open_incident
 from include.control.journal import write_journal
 from include.control.progress import DriverExit, record_exit, request_stop
 from include.processes.process_record import ProcessRecord
-from include.supervision.decide import Act, Decision
+from include.supervision.decide import ACTOR, Act, Decision
 from include.supervision.launcher import Launcher
 from include.supervision.observation import Driver, Observation
 
-ACTOR = "supervision"
+TOO_BIG = (ExitClass.KILLED, ExitClass.STUCK)  # P3.9: perhaps killed by the kernel for lack of memory, or too long to end
 STATE = "The batch in hand was not committed; the sinks hold their tidemarks."
 
 
@@ -53,18 +53,25 @@ class Actor:
         """The launch id. A request that has launched before gets the same launch, and no second driver."""
         launch = write_launch(self._control, stream, asked_by=asked_by, reason=reason, approvals=approvals or {}, request=request)
         if launch.is_new:
+            self._clear_away(stream)
             process = self._begin(stream, launch.id)
             with self._control.transaction() as cursor:
                 record_process(cursor, launch.id, socket.gethostname(), process, detached=True)
         return launch.id
 
+    def _clear_away(self, stream: str) -> None:
+        """A JVM that hangs after its driver has told its end would take its room for ever."""
+        with self._control.transaction() as cursor:
+            ended = [end.launch for end in read_ends(cursor, stream)]
+        for launch in ended:
+            self._launcher.kill(launch)
+
     def _begin(self, stream: str, launch: str) -> ProcessRecord:
         """A launch that cannot be made has ended: otherwise it would be waited for, and asked for again and again."""
         try:
             return self._launcher.start(stream, launch)
-        except (TidemarkError, OSError) as error:
-            is_ours = isinstance(error, TidemarkError)
-            exit_class = ExitClass.CONFIGURATION if is_ours else ExitClass.INFRASTRUCTURE
+        except Exception as error:
+            exit_class = ExitClass.INFRASTRUCTURE if isinstance(error, OSError) else ExitClass.CONFIGURATION
             next_step = error.next_step if isinstance(error, TidemarkError) else exit_class.next_step
             ended = DriverExit(exit_class, str(error), "No driver was started.", next_step, {"recorded_by": ACTOR})
             with self._control.transaction() as cursor:
@@ -94,7 +101,7 @@ class Actor:
         with self._control.transaction() as cursor:
             if not record_exit(cursor, launched.launch, seen.stream, launched.generation, ended):
                 return  # the driver came to speak after all
-            if exit_class is ExitClass.KILLED and seen.starts:  # P3.9: perhaps by the kernel, because the batch was too big
+            if exit_class in TOO_BIG and seen.starts:
                 records = read_limit(cursor, seen.stream, seen.limits.records_per_batch)
                 note_too_big(cursor, seen.stream, exit_class.title, seen.starts, records)
             title = exit_class.title

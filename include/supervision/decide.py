@@ -12,6 +12,7 @@ from include.supervision.observation import Driver, Observation
 from include.supervision.restarts import HEALTHY, Restart, plan_restart
 from include.supervision.states import State
 
+ACTOR = "supervision"  # as the one who gave a stream up
 UNSTARTED = timedelta(seconds=20)  # a launch whose process is not to be found: its launcher died between the two
 SILENT = timedelta(seconds=60)  # a driver tells of itself every second
 STOP_PATIENCE = timedelta(minutes=2)  # past it the driver is killed, which is safe: the batch in hand is delivered again
@@ -46,7 +47,7 @@ def decide(seen: Observation) -> Decision:
         return Decision(State.RUNNING, _left_over(older), Act.KILL, older, ExitClass.FENCED)
     driver = seen.driver
     if not seen.is_wanted:
-        return _winding_down(driver, seen) if driver else Decision(State.STOPPED, _why_stopped(seen))
+        return _winding_down(driver, seen) if driver else Decision(_stopped(seen), _why_stopped(seen))
     if driver is None:
         return _about_to_start(seen) or _starting_again(seen)
     return _watching(driver, seen)
@@ -99,6 +100,13 @@ def _winding_down(driver: Driver, seen: Observation) -> Decision:
         return Decision(State.STOPPING, said, Act.KILL, driver, ExitClass.STOPPED)
     said = f"asked {waited.total_seconds():.0f} s ago, finishes the batch in hand"
     return Decision(State.STOPPING, said, driver=driver)
+
+
+def _stopped(seen: Observation) -> State:
+    """A stream that was given up because a stranger writes its sinks stays *fenced* until a person starts it again."""
+    last = next(iter(seen.ends), None)
+    given_up = seen.desired.set_by == ACTOR and not seen.desired.running
+    return State.FENCED if given_up and last and last.exit_class is ExitClass.FENCED else State.STOPPED
 
 
 def _why_stopped(seen: Observation) -> str:

@@ -17,7 +17,8 @@ from include.control.stream_states import StreamState, read_states
 from include.start_plan.world import Places
 from include.supervision.launcher import Launcher
 from include.supervision.observation import Driver, Lag, Limits, Observation
-from include.tidemarks.delta_sink import SinkState, read_sink
+from include.tidemarks.delta_sink import SinkState
+from include.tidemarks.sink_watch import SinkWatch
 from include.topics.topic import BrokerSilent, Topic, TopicMissing, TopicState
 
 CHANGED = "; its stream file has changed, which applies at the next start"
@@ -27,13 +28,15 @@ FRESH = timedelta(seconds=30)  # an older look tells nothing of the time since: 
 
 
 class Observer:
-    """Keeps a Kafka client per topic for as long as it lives: each look then costs few round trips."""
+    """Keeps a Kafka client per topic and what it saw of each sink for as long as it lives: a look then costs a few round trips
+    and what was committed since the last one."""
 
     def __init__(self, control: ControlDatabase, environment: Environment, launcher: Launcher) -> None:
         self._control = control
         self._environment = environment
         self._launcher = launcher
         self._topics: dict[tuple[str, str], Topic] = {}
+        self._watches: dict[tuple[str, str], SinkWatch] = {}
         self._silent: set[str] = set()  # brokers that gave no answer in this look
 
     def observe(self, catalog: Catalog, names: Iterable[str] | None = None) -> list[Observation]:
@@ -71,7 +74,10 @@ class Observer:
 
     def _sinks(self, stream: Stream) -> dict[str, SinkState]:
         places = Places.of(stream, self._environment)
-        return {name: read_sink(table, stream.name, name) for name, table in places.sinks.items()}
+        return {name: self._watch(stream.name, name, table).look() for name, table in places.sinks.items()}
+
+    def _watch(self, stream: str, sink: str, table: str) -> SinkWatch:
+        return self._watches.setdefault((stream, table), SinkWatch(table, stream, sink))
 
     def _lag(self, stream: Stream, sinks: dict[str, SinkState], look: "_Look") -> Lag:
         topic = self._ask(self._topic(stream))

@@ -4,6 +4,7 @@ Only `newest_with_transaction`, `has_rows` and a RESTORE to a time load the tabl
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,11 +32,18 @@ class Commit:
     user_metadata: str | None
     transactions: Mapping[str, int]
     files_removed: int  # with their rows: compaction, which keeps the rows, is not counted
+    statistics: tuple[str | None, ...]  # of the files added with their rows
     table_id: str | None
 
     @cached_property
     def note(self) -> Note | None:
         return read_note(self.version, self.user_metadata)
+
+    @cached_property
+    def rows_added(self) -> int | None:
+        """None if a file does not say."""
+        counts = [json.loads(text or "{}").get("numRecords") for text in self.statistics]
+        return None if None in counts else sum(counts)
 
 
 class DeltaLog:
@@ -73,6 +81,12 @@ class DeltaLog:
 
     def has(self, version: int) -> bool:
         return self._file(version).exists()
+
+    def stat(self, version: int) -> os.stat_result | None:
+        try:
+            return self._file(version).stat()
+        except FileNotFoundError:
+            return None
 
     def oldest_version(self) -> int:
         """Delta cleans up old commits when a checkpoint of the log holds what they say."""
@@ -139,6 +153,7 @@ def _time(restore: Commit) -> datetime | None:
 
 
 def _parse(version: int, actions: list[dict[str, Any]]) -> Commit:
+    added: list[dict[str, Any]] = [action["add"] for action in actions if "add" in action]
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     return Commit(
         version=version,
@@ -147,5 +162,6 @@ def _parse(version: int, actions: list[dict[str, Any]]) -> Commit:
         user_metadata=info.get("userMetadata"),
         transactions={action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action},
         files_removed=sum("remove" in action and action["remove"].get("dataChange", True) for action in actions),
+        statistics=tuple(file.get("stats") for file in added if file.get("dataChange", True)),
         table_id=next((action["metaData"]["id"] for action in actions if "metaData" in action), None),
     )

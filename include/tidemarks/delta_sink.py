@@ -111,12 +111,20 @@ def judge(commit: Commit, stream: str, sink: str) -> ForeignChange | None:
     return None
 
 
+def first_to_copy(table: str, after_version: int) -> int:
+    """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and from the
+    beginning if the table was put back to a time before it."""
+    log = DeltaLog(table)
+    if log.has(after_version):
+        return after_version
+    first, newest = log.oldest_version() - 1, log.newest_version()
+    return first if newest is not None and newest < after_version else max(after_version, first)
+
+
 def read_ledger(table: str, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:
     """Batches and adoptions above a version, oldest first, and up to which version was read. Also those that a RESTORE took
-    away; not those that Delta has cleaned up."""
-    log = DeltaLog(table)
-    read = after_version if log.has(after_version) else max(after_version, log.oldest_version() - 1)
-    found = []
+    away."""
+    log, read, found = DeltaLog(table), after_version, []
     for commit in islice(log.after(read), at_most):
         read = commit.version
         if commit.note is not None and commit.note.is_of(stream, sink) and commit.note.tidemark is not None:

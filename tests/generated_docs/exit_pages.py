@@ -9,7 +9,10 @@ from tests.generated_docs.numbers import short
 from tests.running import PROJECT
 
 EXITS = PROJECT / "docs" / "exits"
-SAID_BY_SUPERVISION = {ExitClass.KILLED, ExitClass.STUCK}  # such a driver cannot say so itself
+SAID_BY = {
+    ExitClass.KILLED: "supervision, for a driver that could not say it; the driver, if its JVM alone was killed",
+    ExitClass.STUCK: "supervision, for a driver that could not say it",
+}
 INDEX = """{generated}
 # How a driver may end
 
@@ -25,7 +28,7 @@ def exit_page(one: ExitClass) -> Path:
 
 
 def exit_head(one: ExitClass) -> str:
-    said_by = "supervision, for a driver that could not say it" if one in SAID_BY_SUPERVISION else "the driver"
+    said_by = SAID_BY.get(one, "the driver")
     rows = [("code", str(one.code)), ("said by", said_by), ("next step", one.next_step), ("supervision", restart_rule(one))]
     return f"# {one.title}\n\n{table(('', ''), rows)}"
 

@@ -3,7 +3,7 @@
 from include.contract.catalog import read_catalog
 from include.control.desired import Desired, pause_all, read_desired, read_pause, resume_all
 from include.supervision.ground import LOCK_SECONDS, Ground
-from include.supervision.runbooks.request import Acted, Planned, Request, RequestRefused
+from include.supervision.runbooks.request import Acted, NotVerified, Planned, Request, RequestRefused
 from include.supervision.runbooks.stopping import stop_driver, verify_stopped
 
 UNTOUCHED = ["each stream's own desired state", "tables and their rows", "quarantine", "checkpoints"]
@@ -51,7 +51,14 @@ class ResumeAll:
 
     def verify(self, ground: Ground, request: Request, acted: Acted) -> str:
         """Supervision starts them; what becomes of each is its own affair."""
-        return "Supervision starts each stream that should run within seconds; `make status` shows them."
+        with ground.control.transaction() as cursor:
+            if pause := read_pause(cursor):
+                raise NotVerified(
+                    f"All streams are paused by {pause.set_by} since {pause.since:%Y-%m-%d %H:%M} UTC: {pause.reason}.",
+                    state="The pause that this run lifted was followed by another.",
+                    next_step="Ask who paused them again.",
+                )
+        return "The pause is lifted. Supervision starts each stream that should run within seconds; `make status` shows them."
 
 
 def _desired(ground: Ground) -> dict[str, Desired]:

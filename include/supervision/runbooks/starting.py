@@ -17,6 +17,7 @@ from include.supervision.runbooks.request import NotVerified, PlanIsStale, Plann
 
 VERIFY_SECONDS = 300  # a first batch of 200,000 records on a busy machine took 43 s, a cold start as long again
 LOOK_SECONDS = 1.0
+DRIVERS_ENDS = [exit_class.title for exit_class in ExitClass]  # an incident of the books is not settled by a start
 UNTOUCHED = ["tables and their rows", "quarantine", "older checkpoints", "other streams"]
 
 
@@ -86,7 +87,7 @@ def want_running(ground: Ground, request: Request) -> None:
     """Before any deed: should we die after it, supervision goes on. Failures are counted anew from here."""
     with ground.control.transaction() as cursor:
         set_desired(cursor, request.stream, running=True, set_by=request.asked_by, reason=request.reason)
-        close_incidents(cursor, request.stream, closed_by=request.asked_by)
+        close_incidents(cursor, request.stream, DRIVERS_ENDS, closed_by=request.asked_by)
 
 
 def launch(ground: Ground, request: Request, planned: Planned, approved_by: str | None) -> str:

@@ -12,7 +12,6 @@ from include.control.generations import find_launch, write_launch
 from include.control.incidents import close_incidents, open_incident, read_open_incidents
 from include.control.journal import Entry, read_journal
 from include.control.stream_states import beat, read_heartbeat
-from include.supervision import outside_eye
 from include.supervision.outside_eye import look_from_outside
 
 
@@ -63,7 +62,11 @@ def test_an_incident_is_opened_once_until_it_is_closed(control: ControlDatabase,
     with control.transaction() as cursor:
         assert [one.title for one in read_open_incidents(cursor)] == ["poison", "stuck"]
         assert len(journal_of(cursor, name)) == 2
-        close_incidents(cursor, name, closed_by="somebody")
+        close_incidents(cursor, name, ["stuck"], closed_by="somebody")
+        assert [one.title for one in read_open_incidents(cursor)] == ["poison"]
+        close_incidents(cursor, name, ["poison", "stuck"], closed_by="somebody")
+        closed = [entry.detail["incident"] for entry in journal_of(cursor, name) if entry.event == "incident closed"]
+        assert closed == ["stuck", "poison"]
         assert read_open_incidents(cursor) == []
     fail("poison")
     with control.transaction() as cursor:
@@ -109,13 +112,18 @@ def test_a_request_gets_one_launch_however_often_it_is_asked(control: ControlDat
     assert others[0].id != others[1].id, "without a request each is a launch of its own"
 
 
-def test_supervision_that_is_silent_is_told(control: ControlDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_supervision_that_has_been_silent_for_three_minutes_is_told(control: ControlDatabase) -> None:
     with control.transaction() as cursor:
         beat(cursor, "a run", "every stream is as it should be")
         assert (heartbeat := read_heartbeat(cursor)) is not None
         assert heartbeat.age_seconds < 5
-    assert "SILENT" not in look_from_outside(control).text
-    monkeypatch.setattr(outside_eye, "SILENT_SECONDS", -1)
-    silent = look_from_outside(control)
-    assert "SUPERVISION IS SILENT" in silent.text
+    assert look_from_outside(control).is_well
+    with control.transaction() as cursor:
+        cursor.execute("UPDATE supervision SET seen_at = now() - interval '175 seconds'")
+    assert look_from_outside(control, up_seconds=3600).is_well
+    with control.transaction() as cursor:
+        cursor.execute("UPDATE supervision SET seen_at = now() - interval '181 seconds'")
+    silent = look_from_outside(control, up_seconds=3600)
+    assert "SUPERVISION IS SILENT: it last looked 3 min ago" in silent.text
     assert not silent.is_well
+    assert look_from_outside(control, up_seconds=60).is_well, "it is not blamed for the time before Airflow was up"

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from include.contract.catalog import Stream, load_streams
 from jobs.decode import decode
 from jobs.explain import Reason, explain
+from tests.streams import damaged
 
 GOOD = {"event_id": "e1", "user_id": "u1", "amount": 12.5, "ts": "2026-01-02T03:04:05Z", "note": "hi"}
 
@@ -123,18 +124,11 @@ def test_of_10000_fuzzed_records_each_is_decoded_or_quarantined(
     spark: SparkSession, stream: Stream, drawn: list[bytes | None]
 ) -> None:
     chance = random.Random(len(drawn))  # noqa: S311 - not a secret
-    values = drawn + [_damaged(chance, chance.choice([*drawn, changed()]) or b"{") for _ in range(1_850)]
+    values = drawn + [damaged(chance, chance.choice([*drawn, changed()]) or b"{") for _ in range(1_850)]
     rows = decoded(spark, stream, values)
     assert [row.number for row in rows] == list(range(len(values)))
     assert [row.number for row in rows if (row._record is None) == (row._reason is None)] == []
     assert [row.number for row in rows if row._record and _lacks_required(row)] == []
-
-
-def _damaged(chance: random.Random, value: bytes) -> bytes:
-    damaged = bytearray(value)
-    for _ in range(chance.randint(1, 3)):
-        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-    return bytes(damaged)
 
 
 def _lacks_required(row: Row) -> bool:

@@ -80,7 +80,9 @@ def test_a_change_of_rows_is_refused_until_somebody_accepts_it(
     stream.run(spark)  # accepted once, not asked again
 
 
-@pytest.mark.parametrize(("act", "name"), [(delete, "DELETE"), (restore, "RESTORE")], ids=["delete", "restore"])
+@pytest.mark.parametrize(
+    ("act", "name"), [(delete, "DELETE"), (overwrite, "WRITE"), (restore, "RESTORE")], ids=["delete", "overwrite", "restore"]
+)
 def test_a_change_of_rows_stops_a_running_stream(act: Act, name: str, stream: TrialStream, spark: SparkSession) -> None:
     with stream.running(spark) as running:
         stream.send(30)

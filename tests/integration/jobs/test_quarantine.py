@@ -1,6 +1,7 @@
 """Bad records are kept with all they came with, once, before the sinks; and a flood of them stops the stream (P3.3, P3.6)."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from include.contract.exit_class import ExitClass
 from include.local_stack.stack import Stack
 from jobs.failpoints import Failpoint, FailpointReached
 from jobs.quarantine import TooManyBadRecords
-from tests.streams import BAD_VALUES, TrialStream, at, crash, exit_class_of
+from tests.streams import BAD_VALUES, TrialStream, at, crash, damaged, exit_class_of, order
 
 REASONS = ["tombstone", "empty", "not_json", "invalid_utf8", "not_an_object", "wrong_type", "missing_field", "too_big"]
 
@@ -74,6 +75,26 @@ def test_exactly_the_budget_passes(stack: Stack, spark: SparkSession, tmp_path: 
     stream.send(50, bad=100)
     stream.run(spark)
     assert stream.problems() == []
+
+
+def test_of_500_fuzzed_records_each_is_delivered_filtered_or_quarantined(
+    stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Through the whole driver: whatever bytes come, no batch fails and the books are exact."""
+    stream = TrialStream(stack, tmp_path, partitions=1, changes={"source__max_records_per_batch": 100})
+    chance, producer = random.Random(4), stream.producer()  # noqa: S311 - not a secret
+    for number in range(500):
+        producer.produce(stream.name, damaged(chance, order(f"e{number}", 5)), partition=0)
+    assert producer.flush(30) == 0
+    stream.run(spark)
+    lines = [line for note in stream.notes() for line in note.get("ledger", ())]
+    read, delivered, quarantined, filtered = (
+        sum(line.get(name, 0) for line in lines) for name in ("read", "delivered", "quarantined", "filtered")
+    )
+    assert read == delivered + quarantined + filtered == 500
+    assert min(delivered, quarantined), "the damage is neither nothing nor everything"
+    offsets = [row["_offset"] for row in (*stream.rows(), *kept(stream))]
+    assert (len(offsets), len(set(offsets))) == (500 - filtered, 500 - filtered)
 
 
 def test_a_file_that_changed_between_crash_and_restart_judges_the_records_anew(

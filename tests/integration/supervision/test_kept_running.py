@@ -1,17 +1,19 @@
 """Airflow keeps a stream running, whatever dies: a driver, a part of Airflow, the database, the broker. Each time the stream is
 driven again within two minutes of the parts' return, by one driver, and the books are true."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
 from include.contract.exit_class import ExitClass
+from include.contract.identity import DRIVER_LOGS, generation_log
 from include.control.stream_states import read_heartbeat
 from include.local_stack.part import Part
 from include.local_stack.stack import Stack
 from tests.airflow_api import AirflowApi, Run
-from tests.running import PROJECT, wait_for
+from tests.running import PROJECT, stack_command, wait_for
 from tests.supervised import SupervisedStream
 
 RUNNING_AGAIN_SECONDS = 120
@@ -26,9 +28,29 @@ def kept(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sup
     stream.remove()
 
 
-def test_a_new_stream_file_is_started_as_it_declares(kept: SupervisedStream) -> None:
+def test_a_new_stream_file_is_started_as_it_declares(kept: SupervisedStream, stack: Stack) -> None:
     assert [entry.event for entry in kept.journal()][:2] == ["declared", "launched"]
     assert kept.journal()[0].detail == {"desired": "running"}
+    log = stack.home.folder.joinpath(*DRIVER_LOGS) / generation_log(kept.name, 1)
+    assert f"{kept.name} generation 1 begins at" in log.read_text()
+    told = stack_command(stack.home, "module", "include.supervision", "journal", kept.name).stdout
+    assert "declared by stream file  (desired: running)" in told
+
+
+def test_a_plan_can_be_asked_for_while_a_stream_runs(kept: SupervisedStream, stack: Stack) -> None:
+    asked = stack_command(stack.home, "module", "include.supervision", "plan", kept.name)
+    assert asked.returncode == 0, asked.stderr
+    assert f"**SAFE**: {kept.name} would begin with" in asked.stdout
+
+
+def test_each_run_of_supervision_ends_with_a_table_and_a_verdict(kept: SupervisedStream, airflow: AirflowApi) -> None:
+    wait_for("a run that saw it to its end", lambda: kept.name in _last_log(airflow), 130)
+    table, _, rest = _last_log(airflow).rpartition("STREAM ")[2].partition("\n\n")
+    head, *lines = table.splitlines()
+    assert head.split()[:4] == ["STATE", "SINCE", "GENERATION", "LAG"]
+    assert [line for line in lines if line.startswith(f"{kept.name} ")]
+    verdict = rest.strip().splitlines()[0]
+    assert verdict == "every stream is as it should be" or kept.name not in verdict
 
 
 @pytest.mark.parametrize("who", ["jvm", "python", "both"])
@@ -91,11 +113,12 @@ def test_streams_outlive_a_part_that_is_killed(victim: str, kept: SupervisedStre
     kept_alive = driver.is_alive()
     stack.up()
     assert kept_alive, "the driver went with it"
+    within = time.monotonic() + RUNNING_AGAIN_SECONDS
     looked_at = _last_look(kept)
     kept.send(50)
-    kept.wait_until_delivered()
-    wait_for("supervision to look again", lambda: _last_look(kept) > looked_at, RUNNING_AGAIN_SECONDS)
-    kept.wait_until_driven(RUNNING_AGAIN_SECONDS)
+    kept.wait_until_delivered(RUNNING_AGAIN_SECONDS)
+    wait_for("supervision to look again", lambda: _last_look(kept) > looked_at, within - time.monotonic())
+    kept.wait_until_driven(within - time.monotonic())
     if victim not in ("kafka",):
         assert kept.driver() == driver, "there was no reason for another driver"
 
@@ -106,8 +129,8 @@ def test_a_driver_that_dies_while_airflow_is_down_is_brought_back(kept: Supervis
     before.kill("both")
     kept.send(50)
     stack.up()
-    kept.wait_until_delivered()
-    assert kept.wait_until_driven(RUNNING_AGAIN_SECONDS).launch != before.launch
+    kept.wait_until_delivered(RUNNING_AGAIN_SECONDS)
+    assert kept.wait_until_driven().launch != before.launch
 
 
 @pytest.mark.parametrize("deed", ["clear", "failed", "success"])
@@ -160,6 +183,12 @@ def test_a_broken_dag_file_does_not_stop_supervision(kept: SupervisedStream, sta
 def _last_look(stream: SupervisedStream) -> float:
     state = stream.state()
     return state.observed_at.timestamp() if state else 0.0
+
+
+def _last_log(airflow: AirflowApi) -> str:
+    """Of the newest run of supervision that ended by itself."""
+    ended = next((run for run in airflow.runs("supervise_streams") if run.state == "success"), None)
+    return ended.log("watch") if ended else ""
 
 
 def _looking_run(stream: SupervisedStream) -> str:

@@ -215,7 +215,7 @@ def delete_before(stream: SupervisedStream, offset: int) -> None:
 def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
     lossy: SupervisedStream, airflow: AirflowApi, viewer: AirflowApi
 ) -> None:
-    """In one test, for each part leads to the next: refused, dry run, rejected, expired, stale, approved."""
+    """In one test, for each part leads to the next: refused, dry run, rejected, expired, stale, marked, approved."""
     held, before = tidemark(lossy), lossy.rows()
     wrong_mode = airflow.trigger("recover_stream", stream=lossy.name, reason="a try", mode="rebuild", dry_run=False)
     assert wrong_mode.wait() == "failed"
@@ -256,6 +256,14 @@ def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
     assert "15 offsets are lost" in stale.log("act")
     assert "Nothing was touched: step act failed." in stale.log("report")
     assert lossy.rows() == before
+    assert lossy.living_launches() == set()
+
+    marked = airflow.trigger("recover_stream", stream=lossy.name, reason="to be marked", mode="accept_loss", dry_run=False)
+    marked.wait_for_task("approve", "awaiting_input", "deferred")
+    marked.set_state("approve", "success")
+    assert marked.wait() == "failed"
+    assert "Nobody has approved this plan." in marked.log("act")
+    assert "Nothing was touched: step act failed." in marked.log("report")
     assert lossy.living_launches() == set()
 
     approved = airflow.trigger(

@@ -159,6 +159,9 @@ CASES = {
         topic(), [sink("a", {0: 4}, made_by="old"), sink("b", {0: 9}, made_by="old")], Verdict.SAFE, {0: 4, 1: 0}, level_under="old"
     ),
     "uneven, the foremost made by ours": Case(topic(), [sink("a", {0: 4}, made_by="old"), sink("b", {0: 9})], Verdict.SAFE, {0: 4, 1: 0}),
+    "uneven, none is ahead everywhere, but one spec made all": Case(
+        topic(), [sink("a", {0: 4, 1: 9}), sink("b", {0: 9, 1: 4})], Verdict.SAFE, {0: 4, 1: 4}
+    ),
     "uneven, none is ahead everywhere": Case(
         topic(), [sink("a", {0: 4, 1: 9}, made_by="old"), sink("b", {0: 9, 1: 4})], Verdict.REFUSED, says="none of them is ahead"
     ),

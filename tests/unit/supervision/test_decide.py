@@ -81,7 +81,12 @@ class Case:
 KILLED = ExitClass.KILLED
 POISON = ExitClass.POISON
 OUTAGE = ExitClass.INFRASTRUCTURE
+GIVEN_UP = Desired(False, "supervision", "another deployment writes here", ago(60))
 CASES = {
+    # no driver, and none should be
+    "given up to a stranger": Case(seen(desired=GIVEN_UP, ends=(end(ExitClass.FENCED, 61),)), State.FENCED, says="another deployment"),
+    "given up for another reason": Case(seen(desired=GIVEN_UP, ends=(end(ExitClass.POISON, 61),)), State.STOPPED),
+    "stopped by a person after a stranger": Case(seen(wanted=False, ends=(end(ExitClass.FENCED, 61),)), State.STOPPED),
     # a driver lives and should
     "everything delivered": Case(seen(driver()), State.IDLE),
     "a little to read": Case(seen(driver(), lag=900, batches=(batch(3, 900),)), State.RUNNING, says="900 to read"),

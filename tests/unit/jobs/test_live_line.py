@@ -1,0 +1,58 @@
+"""The line per batch: how much, how fast, how far behind, and when it will have caught up."""
+
+import pytest
+
+from jobs import live_line
+from jobs.batch import Delivered, TopicWentBack, refuse_if_shorter
+from jobs.live_line import LiveLine
+
+
+class Clock:
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(live_line, "time", clock)
+    return clock
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.strip()
+
+
+def done(batch: int, read: int, *, quarantined: int = 0) -> Delivered:
+    return Delivered(batch, read, read - quarantined, quarantined, {0: 1})
+
+
+def test_a_line_tells_rows_rate_lag_and_forecast(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    line = LiveLine("orders", 3, {0: 1_000, 1: 0})
+    line.begin(200, 200)
+    assert said(capsys) == "orders generation 3 begins at 0: 1,000, 1: 0"
+    line.batch(done(0, 1000, quarantined=2), 2.0, {0: 10_000}, 9_000)
+    assert said(capsys).endswith("998 delivered, 2 quarantined in   2.0 s (500/s), lag 9,000, caught up in 18 s")
+    clock.seconds = 10
+    line.batch(done(1, 1000), 2.0, {0: 11_000}, 9_000)  # 100 a second arrive
+    assert said(capsys).endswith("(500/s), lag 9,000, caught up in 22 s")
+    clock.seconds = 20
+    line.batch(done(2, 1000), 2.0, {0: 21_000}, 18_000)
+    assert said(capsys).endswith("lag 18,000, falling behind (1,000/s arrive)")
+    clock.seconds = 21
+    line.batch(done(3, 10), 1.0, {0: 21_000}, 0)
+    assert said(capsys).endswith("caught up")
+
+
+def test_a_smaller_batch_than_declared_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    LiveLine("orders", 3, {0: 0}).begin(100, 200)
+    assert "100 records a batch after it ran out of memory" in said(capsys)
+
+
+def test_a_topic_that_ends_before_what_was_delivered_stops_the_stream() -> None:
+    delivered = Delivered(7, 10, 10, 0, {0: 50, 1: 40})
+    refuse_if_shorter({0: 50, 1: 41, 2: 0}, delivered)
+    with pytest.raises(TopicWentBack, match="Partition 1 was delivered up to 40, but Kafka now ends at 30"):
+        refuse_if_shorter({0: 50, 1: 30}, delivered)

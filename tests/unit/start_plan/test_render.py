@@ -1,0 +1,27 @@
+"""A start plan as a person reads it: one sentence and a table, partition by partition."""
+
+from include.contract.catalog import load_streams
+from include.start_plan.approvals import Approvals
+from include.start_plan.plan import plan_start
+from include.start_plan.render import render_plan
+from tests.unit.start_plan.test_plan import HASH, sink, topic, world
+
+
+def test_a_plan_tells_what_is_read_dropped_and_lost() -> None:
+    seen = world(topic({0: 0, 1: 30}), sink("lake", {0: 40, 1: 20}), sink("more", {0: 10, 1: 20}))
+    plan = plan_start(seen, "earliest", Approvals(), HASH)
+    told = render_plan(load_streams()["orders_raw"], seen, plan)
+    head, _, *table = told.splitlines()
+    assert head == (
+        "**NEEDS APPROVAL**: orders_raw would begin with 158 offsets to read, 30 of them dropped by sinks that have them already,"
+        " 20 lost."
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
+    assert rows[0] == [
+        "partition", "lake holds up to", "more holds up to", "Kafka from", "Kafka to", "starts at", "to read", "to drop", "lost",
+    ]  # fmt: skip
+    assert rows[2:] == [
+        ["0", "40", "10", "0", "99", "10", "89", "30", "0"],
+        ["1", "20", "20", "30", "99", "30", "69", "0", "10"],
+    ]
+    assert "- NEEDS APPROVAL: Sink lake holds partition 1 up to 20, but Kafka begins at 30: 10 offsets are lost." in told
