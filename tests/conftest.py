@@ -1,21 +1,40 @@
-"""What all tests share: one whole stack and one Spark session per run, on spare ports, in a folder with an awkward name."""
+"""What all tests share: one whole stack, one without Airflow and one Spark session per run, in folders with an awkward name."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from include.control.database import ControlDatabase
 from include.local_stack.home import StackHome
 from include.local_stack.stack import Stack
 from jobs.session import open_session
 from tests.running import PROJECT, command_lines, stack_command, watching
+
+# JVMs of tests live for seconds: the compiler for those that live for hours only takes the other core's time.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+OF_THE_STACK = ("dags", "integration/housekeeping", "integration/jars", "integration/local_stack", "integration/supervision")
+
+
+class TwoGroups(LoadScopeScheduling):
+    """For two workers with a stack each: tests that keep Spark busy, and tests that mostly wait for Airflow; unit tests last."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        place = nodeid.removeprefix("tests/")
+        return "stack" if place.startswith(OF_THE_STACK) else "unit" if place.startswith("unit") else "spark"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoGroups:
+    return TwoGroups(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,14 +78,25 @@ def stack(first_start: FirstStart) -> Stack:
     return Stack(first_start.home)
 
 
+@pytest.fixture(scope="session")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """PostgreSQL and Kafka without Airflow, which would take a good part of a core from tests that do not need it."""
+    ground = Stack(StackHome(tmp_path_factory.mktemp("ground") / "où, with a space"), with_airflow=False)
+    try:
+        ground.up()
+        yield ground
+    finally:
+        ground.down()
+
+
 @pytest.fixture
-def own_control(stack: Stack) -> Iterator[ControlDatabase]:
+def own_control(ground: Stack) -> Iterator[ControlDatabase]:
     """A control database that neither the stack's supervision nor another test looks at, migrated and otherwise empty."""
     name = Identifier(database := f"control_{uuid.uuid4().hex[:8]}")
-    with closing(stack.postgres.connect("postgres")) as connection, connection.cursor() as cursor:
+    with closing(ground.postgres.connect("postgres")) as connection, connection.cursor() as cursor:
         connection.autocommit = True  # databases are made and dropped outside a transaction
         cursor.execute(SQL("CREATE DATABASE {}").format(name))
-        control = ControlDatabase(stack.postgres.connection(database))
+        control = ControlDatabase(ground.postgres.connection(database))
         control.migrate()
         yield control
         cursor.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
@@ -83,10 +113,10 @@ def small_stack(tmp_path: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def spark(stack: Stack) -> Iterator[SparkSession]:
+def spark(ground: Stack) -> Iterator[SparkSession]:
     """One session for all tests, opened in the environment that a job finds. Other tests never see that."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.job_environment().items():
+        for name, value in ground.job_environment().items():
             patch.setenv(name, value)
         session = open_session("tests")
     gateway = session.sparkContext._gateway

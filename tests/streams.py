@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.contract.exit_class import ExitClass
+from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
 from jobs import batch, quarantine, take_over
 from jobs.exits import ended_by
@@ -55,6 +56,7 @@ class TrialStream:
     lost: set[Place] = field(default_factory=set)  # deleted by the broker before they were delivered, as a test has seen to
     config: Path = Path()
     changes: dict[str, Any] = field(default_factory=dict)  # of the file, see write_file
+    own_control: ControlDatabase | None = None  # another than the stack's, at which its supervision does not look
 
     def __post_init__(self) -> None:
         if self.config == Path():
@@ -98,6 +100,10 @@ class TrialStream:
     def remake_topic(self) -> None:
         self.delete_topic()
         self.make_topic()
+
+    def remake_topic_as(self, settings: dict[str, str]) -> None:
+        self.topic_settings = settings
+        self.remake_topic()
 
     def delete_topic(self) -> None:
         admin = self.admin()
@@ -173,7 +179,9 @@ class TrialStream:
                     os.environ[name] = value
 
     def variables(self, **more: str) -> dict[str, str]:
-        return {**self.stack.job_environment(), "TIDEMARK_CONFIG": str(self.config), **more}
+        control = self.own_control
+        own = {"AIRFLOW_CONN_TIDEMARK_CONTROL": control.where.to_airflow_json("postgres")} if control else {}
+        return {**self.stack.job_environment(), "TIDEMARK_CONFIG": str(self.config), **own, **more}
 
     def start(self, *arguments: str, failpoint: str | None = None) -> subprocess.Popen[bytes]:
         """A driver of its own, as a person or a launcher would start it."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from include.jars.cache import cache_folder
+from include.jars.class_archive import class_archive
 from include.spark_settings import PROJECT
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -55,7 +56,11 @@ def build(home: Path, spark: str | None) -> dict[str, object]:
 def readable(arguments: list[str]) -> str:
     """One option a line, without what differs from machine to machine."""
     text = (
-        "\n".join(arguments).replace("--conf\n", "--conf ").replace(str(cache_folder()), "JARS").replace(str(PROJECT), "PROJECT")
+        "\n".join(arguments)
+        .replace("--conf\n", "--conf ")
+        .replace(str(class_archive()), "CLASSES")
+        .replace(str(cache_folder()), "JARS")
+        .replace(str(PROJECT), "PROJECT")
     )
     return re.sub(r"^(--(?:master|name|deploy-mode|launch))\n", r"\1 ", text, flags=re.MULTILINE) + "\n"
 

@@ -70,8 +70,8 @@ class Desk:
 @pytest.fixture
 def stream(stack: Stack, own_control: ControlDatabase, tmp_path: Path) -> Iterator[TrialStream]:
     """With a control database of its own: the stack's supervision must not look after it too."""
-    stream = TrialStream(stack, tmp_path)
-    with stream.environment(AIRFLOW_CONN_TIDEMARK_CONTROL=own_control.where.to_airflow_json("postgres")):
+    stream = TrialStream(stack, tmp_path, own_control=own_control)
+    with stream.environment():
         yield stream
 
 
