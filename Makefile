@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,13 +63,13 @@ editor-schemas: ## write the JSON schemas by which editors complete and check st
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract editor-schemas
 
-demo: ## a stack of its own in var/demo: records through Kafka, Spark and Delta, started by Airflow, counted
+demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=delete_row | duplicate_row | skip_range]
 	$(SETUP)
-	@$(STACK) demo
+	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE))
 
-test: ## all tests, on real parts, beside a running stack
+test: ## all tests, on real parts, beside a running stack; some of them: make test ARGS="tests/unit -k java"
 	$(SETUP) --dev
-	@$(VENV) -m pytest $(ARGS)
+	@$(VENV) -m pytest $(or $(ARGS),-n 2 --no-loadscope-reorder)
 
 screenshots: ## docs/screenshots, of a stack of its own in var/screenshots; needs Chromium: [CHROMIUM=/usr/bin/chromium]
 	$(SETUP) --browser
@@ -78,6 +78,10 @@ screenshots: ## docs/screenshots, of a stack of its own in var/screenshots; need
 bench: ## our driver against the plain Delta stream, alternating in one run; a stack of its own in var/bench
 	$(SETUP)
 	@$(VENV) -m bench.delta_append
+
+bench-reconcile: ## a window over a short and a ten times longer history, in one run; a stack of its own in var/bench
+	$(SETUP)
+	@$(VENV) -m bench.reconcile
 
 bench-recovery: ## how fast a killed driver is noticed and followed: on a stack that is up, kills its drivers of orders_raw
 	$(EXISTING)

@@ -53,27 +53,31 @@ def fill(address: str, topic: str, records: int) -> None:
     if topic in admin.list_topics(timeout=10).topics:
         return
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(15)
+    send(address, topic, range(records))
+
+
+def send(address: str, topic: str, numbers: range) -> None:
     producer = Producer({"bootstrap.servers": address, "linger.ms": 50, "compression.type": "lz4"})
     chance = random.Random(7)  # noqa: S311 - not a secret
-    for number in range(records):
+    for number in numbers:
         while True:
             try:
-                producer.produce(topic, _order(number, chance), partition=number % PARTITIONS)
+                producer.produce(topic, order(number, chance), partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.1)
     producer.flush()
 
 
-def _order(number: int, chance: random.Random) -> bytes:
-    order = {
+def order(number: int, chance: random.Random) -> bytes:
+    record = {
         "event_id": f"e-{number:09d}",
         "user_id": f"u{chance.randrange(50_000)}",
         "amount": chance.randrange(1, 100_000) / 100,
         "ts": f"2026-11-16T{chance.randrange(24):02d}:{chance.randrange(60):02d}:00Z",
         "note": None if chance.random() < 0.5 else "leave it at the door",
     }
-    return json.dumps(order).encode()
+    return json.dumps(record).encode()
 
 
 def measure(spark: SparkSession, stack: Stack, size: int) -> None:

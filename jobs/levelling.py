@@ -10,10 +10,10 @@ from include.checkpoints.spark_log import BatchRange
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.fingerprint import from_snapshot
+from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import read_spec
 from include.start_plan.approvals import Approvals
-from include.start_plan.world import Places
 from include.topics.topic import Topic
 from jobs.batch import Delivered, Delivery
 from jobs.row_shape import row_shape

@@ -32,6 +32,7 @@ from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import LAUNCH_VARIABLE, LOG_VARIABLE, application_name, generation_log
+from include.contract.places import Places
 from include.control.batch_limits import read_limit
 from include.control.database import ControlDatabase
 from include.control.drivers import record_process
@@ -39,7 +40,6 @@ from include.control.generations import Generation, LaunchUnusable, read_approva
 from include.control.progress import DriverExit, FinishedBatch, record_exit
 from include.processes.process_record import own_record
 from include.start_plan.approvals import Approvals, ApprovedLoss
-from include.start_plan.world import Places
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
 from jobs.batch import Delivered, Delivery, refuse_if_shorter
 from jobs.exits import end_of_jvm, ended_by

@@ -17,11 +17,12 @@ from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
 from include.contract.fingerprint import snapshot, spec_hash
 from include.contract.identity import QUARANTINE, checkpoint_folder, transaction_app_id
+from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import Generation, keep_spec, take_generation
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.plan import StartPlan, Verdict, plan_start
-from include.start_plan.world import Places, World, read_world
+from include.start_plan.world import World, read_world
 from include.tidemarks.delta_log import DeltaLog
 from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
 from include.topics.topic import Topic

@@ -48,6 +48,18 @@ class AirflowApi:
         except urllib.error.HTTPError as error:
             raise Refused(error.code, error.read().decode()) from None
 
+    def page(self, path: str, *, logged_in: bool = True) -> str:
+        """What a browser gets; raises Refused if it gets none."""
+        if logged_in:
+            self.ask("/api/v2/monitor/health")
+        headers = {"Authorization": f"Bearer {self._token}"} if logged_in else {}
+        request = urllib.request.Request(airflow_url(self.stack.ports.chosen) + path, headers=headers)
+        try:
+            with WITHOUT_PROXY.open(request, timeout=30) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, error.read().decode()) from None
+
     def trigger(self, dag: str, **conf: Any) -> "Run":
         started = self.ask(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
         return Run(self, dag, started["dag_run_id"])
@@ -77,6 +89,9 @@ class Run:
 
     def tasks(self) -> dict[str, str | None]:
         return {each["task_id"]: each["state"] for each in self.api.ask(f"{self.path}/taskInstances")["task_instances"]}
+
+    def links(self, task: str) -> dict[str, str]:
+        return dict(self.api.ask(f"{self.path}/taskInstances/{task}/links")["extra_links"])
 
     def wait(self, seconds: float = 240) -> str:
         """Until it has ended; its state."""

@@ -1,5 +1,6 @@
 """The stream file and the record schema, as models: what may stand where. What depends on other files is `catalog`'s."""
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,6 +54,7 @@ class DeltaAppend(Section):
 class Reconcile(Section):
     every: Duration
     unique: list[ColumnName] = []
+    fresh_within: Duration = timedelta(hours=1)  # how old what was delivered last may be while more waits
 
 
 class Health(Section):

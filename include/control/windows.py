@@ -10,6 +10,8 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 from psycopg2.sql import SQL
 
+from include.control.window_contents import Audited, Measured
+
 COLUMNS = (
     "id, stream, sink, run, by_hand, epoch, topic_id, after_version, up_to_version, snapshot, starts, ends, chosen_at,"
     " audited, measured, verdict, told, judged_at"
@@ -63,8 +65,8 @@ class Chosen:
 class Window(Chosen):
     id: int
     chosen_at: datetime
-    audited: dict[str, Any] | None
-    measured: dict[str, Any] | None
+    audited: Audited | None
+    measured: Measured | None
     verdict: Verdict | None
     told: str | None
     judged_at: datetime | None
@@ -103,6 +105,13 @@ def unsettled(cursor: Cursor, stream: str, sink: str) -> list[Window]:
     )
 
 
+def newest_passed(cursor: Cursor, stream: str, sink: str, before: int | None) -> Window | None:
+    """Of those that the schedule chose, below a window's id."""
+    where = "WHERE stream = %s AND sink = %s AND verdict = 'passed' AND NOT by_hand AND id < coalesce(%s, id + 1)"
+    found = _select(cursor, f"{where} ORDER BY id DESC LIMIT 1", stream, sink, before)
+    return found[0] if found else None
+
+
 def not_judged(cursor: Cursor, stream: str, sink: str) -> list[Window]:
     return _select(cursor, "WHERE stream = %s AND sink = %s AND verdict = 'not judged' ORDER BY id", stream, sink)
 
@@ -113,12 +122,12 @@ def windows_of_day(cursor: Cursor, stream: str, day: str) -> list[Window]:
     return _select(cursor, where, stream, day, day)
 
 
-def write_audited(cursor: Cursor, window: int, audited: dict[str, Any]) -> None:
-    cursor.execute("UPDATE reconciliation_window SET audited = %s WHERE id = %s", [Json(audited), window])
+def write_audited(cursor: Cursor, window: int, audited: Audited) -> None:
+    cursor.execute("UPDATE reconciliation_window SET audited = %s WHERE id = %s", [audited.model_dump_json(), window])
 
 
-def write_measured(cursor: Cursor, window: int, measured: dict[str, Any]) -> None:
-    cursor.execute("UPDATE reconciliation_window SET measured = %s WHERE id = %s", [Json(measured), window])
+def write_measured(cursor: Cursor, window: int, measured: Measured) -> None:
+    cursor.execute("UPDATE reconciliation_window SET measured = %s WHERE id = %s", [measured.model_dump_json(), window])
 
 
 def write_verdict(cursor: Cursor, window: int, verdict: Verdict, told: str) -> None:
@@ -144,4 +153,6 @@ def _window(row: tuple[Any, ...]) -> Window:
     values = dict(zip(COLUMNS.split(", "), row, strict=True))
     for side in ("starts", "ends"):
         values[side] = {int(partition): offset for partition, offset in values[side].items()}
-    return Window(**values | {"verdict": Verdict(values["verdict"]) if values["verdict"] else None})
+    for name, kind in (("audited", Audited.model_validate), ("measured", Measured.model_validate), ("verdict", Verdict)):
+        values[name] = None if values[name] is None else kind(values[name])
+    return Window(**values)

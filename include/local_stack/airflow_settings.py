@@ -35,6 +35,7 @@ def airflow_environment(
 def _settings(home: StackHome, ports: dict[str, int], settings: LocalStack) -> dict[str, str]:
     return {
         "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "include" / "airflow_parts" / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         # Supervision must run without anybody having thought of switching it on.
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",

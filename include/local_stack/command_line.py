@@ -12,7 +12,8 @@ from include.contract.errors import TidemarkError
 from include.control.database import ControlDatabase, ControlDatabaseDown
 from include.local_stack.airflow import Scheduler
 from include.local_stack.airflow_settings import PASSWORD, USER, airflow_url
-from include.local_stack.demo import run_demo
+from include.local_stack.demo.sabotage import SABOTAGE
+from include.local_stack.demo.story import run_demo
 from include.local_stack.drivers import running_drivers
 from include.local_stack.exit_code import exit_code_of
 from include.local_stack.home import PROJECT, VAR, StackHome, stacks_below
@@ -157,7 +158,7 @@ def clean(wanted: argparse.Namespace) -> int:
 
 
 def demo(wanted: argparse.Namespace) -> int:
-    return 0 if run_demo() else 1
+    return 0 if run_demo(wanted.sabotage) else 1
 
 
 def _refuse_if_running(var: Path) -> None:
@@ -194,6 +195,8 @@ def _arguments() -> argparse.Namespace:
         if run is logs:
             command.add_argument("part")
             command.add_argument("--lines", type=int, default=50)
+        if run is demo:
+            command.add_argument("--sabotage", choices=list(SABOTAGE))
         if run is orders:
             command.add_argument("--records", type=int, default=100_000)
         if run is module:

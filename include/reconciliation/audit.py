@@ -7,50 +7,27 @@ history: whatever was added or removed since the last window is accounted for, o
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from psycopg2.extensions import cursor as Cursor
-from pydantic import BaseModel, ConfigDict
-
+from include.control.database import ControlDatabase
 from include.control.ledger_copy import CopiedLine, read_copied
+from include.control.window_contents import Audited, Booked, Segment
 from include.control.windows import Window
 from include.reconciliation.commits import commits_after, commits_between, foreign_changes
 from include.tidemarks.delta_log import Commit, DeltaLog
 from include.tidemarks.note import Kind, LedgerLine, Note
 
-FATES = ("delivered", "quarantined", "rejected", "filtered", "superseded", "duplicates", "late")
+COUNTS = tuple(Booked.model_fields)
 TOLD = 20  # findings; more of them say nothing new
 
 
-class Segment(BaseModel):
-    """Offsets of one partition that were made into rows by one and the same spec."""
-
-    model_config = ConfigDict(frozen=True)
-
-    partition: int
-    start: int
-    end: int
-    spec_hash: str
-
-
-class Audited(BaseModel):
-    """What the ledger says of a window: `booked` per partition, by the names of its columns."""
-
-    model_config = ConfigDict(frozen=True)
-
-    segments: tuple[Segment, ...]
-    booked: dict[int, dict[str, int]]
-    findings: tuple[str, ...]
-    gaps: int
-    rows_of_others: int
-
-
-def audit_window(cursor: Cursor, window: Window, table: str) -> Audited:
+def audit_window(control: ControlDatabase, window: Window, table: str) -> Audited:
     log = DeltaLog(table)
     commits = (
         commits_between(log, window.after_version, window.up_to_version)
         if window.by_hand
         else commits_after(log, window.up_to_version, window.after_version)
     )
-    copied = read_copied(cursor, window.stream, window.sink, window.after_version, window.up_to_version)
+    with control.transaction() as cursor:
+        copied = read_copied(cursor, window.stream, window.sink, window.after_version, window.up_to_version)
     return audit(window, commits, copied)
 
 
@@ -68,7 +45,7 @@ def audit(window: Window, commits: list[Commit], copied: Mapping[int, list[Copie
     walk.end()
     return Audited(
         segments=tuple(_merged(walk.segments)),
-        booked=walk.booked,
+        booked={number: Booked(**counts) for number, counts in walk.booked.items()},
         findings=tuple(walk.findings[:TOLD]),
         gaps=walk.gaps,
         rows_of_others=sum(commit.rows_added or commit.files_removed or 1 for commit in strangers),
@@ -88,7 +65,7 @@ class _Walk:
 
     def __post_init__(self) -> None:
         self.mark = dict(self.window.starts)
-        self.booked = {number: dict.fromkeys(("read", "lost", *FATES), 0) for number in self.window.ranges}
+        self.booked = {number: dict.fromkeys(COUNTS, 0) for number in self.window.ranges}
 
     def take(self, commit: Commit, note: Note) -> None:
         for line in note.ledger:
@@ -123,7 +100,7 @@ class _Walk:
                 self.mark[number] = offset
 
     def _check_equation(self, version: int, line: LedgerLine) -> None:
-        accounted = sum(getattr(line, fate) for fate in FATES)
+        accounted = Booked(**{name: getattr(line, name) for name in COUNTS}).accounted
         if line.read != accounted:
             self.findings.append(
                 f"partition {line.partition}: version {version} books {line.read:,} records read for offsets {line.start:,} to "
@@ -143,7 +120,7 @@ class _Walk:
         if ours != set(copied):
             partitions = sorted({one.line.partition for one in ours ^ set(copied)})
             self.findings.append(
-                f"version {version}: the control database's copy of the ledger is not what the table says, partitions {partitions}"
+                f"version {version}: the control database's copy is not what the table says (partitions {partitions})"
             )
 
     def end(self) -> None:
@@ -151,7 +128,7 @@ class _Walk:
             self._step("the window's end", {number: end}, "")
 
     def _book(self, line: LedgerLine) -> None:
-        booked = self.booked.setdefault(line.partition, dict.fromkeys(("read", "lost", *FATES), 0))
+        booked = self.booked.setdefault(line.partition, dict.fromkeys(COUNTS, 0))
         for name in booked:
             booked[name] += getattr(line, name)
 

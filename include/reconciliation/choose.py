@@ -5,8 +5,6 @@ A window is a run of commits. Their notes say by which offsets each moved the ti
 
 from collections.abc import Mapping
 
-from psycopg2.extensions import cursor as Cursor
-
 from include.contract.errors import TidemarkError
 from include.control.database import ControlDatabase
 from include.control.ledger_copy import catch_up, versions_of
@@ -29,11 +27,12 @@ def choose_window(control: ControlDatabase, stream: str, sink: str, table: str, 
     if state.tidemark is None or state.version is None:
         return None
     _complete_copy(control, stream, sink, table)
+    last, commits = _reopen_what_went_back(control, stream, sink, DeltaLog(table), state.version)
+    chosen = _choose(stream, sink, run, last, commits, state.version)
+    if chosen is None:
+        return None
     with control.transaction() as cursor:
-        last = _reopen_above(cursor, stream, sink, state.tidemark)
-        commits = commits_after(DeltaLog(table), state.version, last.up_to_version if last else -1)
-        chosen = _choose(stream, sink, run, last, commits, state.version)
-        return write_window(cursor, chosen) if chosen else None
+        return write_window(cursor, chosen)
 
 
 def choose_by_hand(
@@ -48,14 +47,15 @@ def choose_by_hand(
         versions = [versions_of(cursor, stream, sink, state.tidemark.epoch, number, *span) for number, span in ranges.items()]
         if None in versions:
             raise _unknown(stream, sink, ranges)
-        known = [span for span in versions if span is not None]
-        after, up_to = min(first for first, _ in known) - 1, max(last for _, last in known)
-        commits = commits_between(DeltaLog(table), after, up_to)
-        mark = _newest_mark(commits)
-        if mark is None:
-            raise _unknown(stream, sink, ranges)
-        starts = first_mark(commits)
-        chosen = Chosen(stream, sink, run, True, mark.epoch, mark.topic_id, after, up_to, state.version, starts, mark.offsets)
+    known = [span for span in versions if span is not None]
+    after, up_to = min(first for first, _ in known) - 1, max(last for _, last in known)
+    commits = commits_between(DeltaLog(table), after, up_to)
+    mark = _newest_mark(commits)
+    if mark is None:
+        raise _unknown(stream, sink, ranges)
+    starts = first_mark(commits)
+    chosen = Chosen(stream, sink, run, True, mark.epoch, mark.topic_id, after, up_to, state.version, starts, mark.offsets)
+    with control.transaction() as cursor:
         return write_window(cursor, chosen)
 
 
@@ -97,15 +97,23 @@ def _newest_mark(commits: list[Commit]) -> Tidemark | None:
     return next((commit.note.tidemark for commit in reversed(commits) if commit.note and commit.note.tidemark), None)
 
 
-def _reopen_above(cursor: Cursor, stream: str, sink: str, tidemark: Tidemark) -> Window | None:
-    """P7.2: the table went back, so what was judged above its tidemark is not there any more. Returns where to go on."""
-    while (last := newest_closed(cursor, stream, sink)) and _is_above(last, tidemark):
-        reopen(cursor, last.id, f"the sink went back: its tidemark ({_offsets(tidemark.offsets)}) lies below this window's end")
-    return last
+def _reopen_what_went_back(
+    control: ControlDatabase, stream: str, sink: str, log: DeltaLog, newest: int
+) -> tuple[Window | None, list[Commit]]:
+    """P7.2: what was judged of commits that a RESTORE took away, or that a table put back from a backup does not have, is not
+    there any more. Returns the window to go on from, and the commits since."""
+    while True:
+        with control.transaction() as cursor:
+            last = newest_closed(cursor, stream, sink)
+        commits = commits_after(log, newest, last.up_to_version if last else -1)
+        if last is None or (newest >= last.up_to_version and not _go_back_below(log, commits, last.up_to_version)):
+            return last, commits
+        with control.transaction() as cursor:
+            reopen(cursor, last.id, f"The table went back: commit {last.up_to_version}, with which this window ended, is gone.")
 
 
-def _is_above(window: Window, tidemark: Tidemark) -> bool:
-    return window.epoch == tidemark.epoch and any(end > tidemark.next_offset(number) for number, end in window.ends.items())
+def _go_back_below(log: DeltaLog, commits: list[Commit], version: int) -> bool:
+    return any(commit.operation == "RESTORE" and log.restored_version(commit) < version for commit in commits)
 
 
 def _unknown(stream: str, sink: str, ranges: Mapping[int, tuple[int, int]]) -> RangeUnknown:
@@ -115,7 +123,3 @@ def _unknown(stream: str, sink: str, ranges: Mapping[int, tuple[int, int]]) -> R
         state="Nothing was judged.",
         next_step="Choose offsets between where the stream began and the sink's tidemark; `make plan STREAM=...` shows it.",
     )
-
-
-def _offsets(offsets: Mapping[int, int]) -> str:
-    return ", ".join(f"{number}: {offset:,}" for number, offset in sorted(offsets.items()))

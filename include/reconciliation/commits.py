@@ -2,13 +2,20 @@
 
 from itertools import takewhile
 
-from include.tidemarks.delta_log import Commit, DeltaLog
+from include.tidemarks.delta_log import Commit, DeltaLog, LogUnreadable
 from include.tidemarks.delta_sink import judge
 
 
 def commits_after(log: DeltaLog, newest: int, version: int) -> list[Commit]:
-    """What a RESTORE took away is not among them."""
-    return list(takewhile(lambda commit: commit.version > version, log.standing(newest)))[::-1]
+    """What a RESTORE took away is not among them. What Delta cleaned up before anybody audited it is missing at their beginning:
+    the audit then finds a gap."""
+    found: list[Commit] = []
+    try:
+        found.extend(takewhile(lambda commit: commit.version > version, log.standing(newest)))
+    except LogUnreadable:
+        if not found or found[-1].version > log.oldest_version():
+            raise
+    return found[::-1]
 
 
 def commits_between(log: DeltaLog, version: int, up_to: int) -> list[Commit]:

@@ -4,10 +4,11 @@ from include.contract.catalog import Stream
 from include.contract.connections import read_connection
 from include.contract.environment import Environment
 from include.contract.fingerprint import spec_hash
+from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.start_plan.approvals import Approvals
 from include.start_plan.plan import StartPlan, plan_start
-from include.start_plan.world import Places, World, read_world
+from include.start_plan.world import World, read_world
 from include.topics.topic import Topic
 
 

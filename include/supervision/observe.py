@@ -10,11 +10,11 @@ from include.contract.connections import read_connection
 from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
 from include.contract.fingerprint import from_snapshot, spec_hash
+from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.desired import Desired, Pause, read_desired, read_pause
 from include.control.drivers import Launched, newest_generation, read_batches, read_ends, read_open_launches
 from include.control.stream_states import StreamState, read_states
-from include.start_plan.world import Places
 from include.supervision.launcher import Launcher
 from include.supervision.observation import Driver, Lag, Limits, Observation
 from include.tidemarks.delta_sink import SinkState

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from include.contract.exit_class import ExitClass, StreamFailure
@@ -62,6 +63,15 @@ class Topic:
 
     def state(self) -> TopicState:
         return self._ask(self._state)
+
+    def is_compacted(self) -> bool:
+        """Then records disappear from its middle, and Kafka no longer has all that was delivered."""
+        return self._ask(self._is_compacted)
+
+    def _is_compacted(self) -> bool:
+        asked = ConfigResource(ConfigResource.Type.TOPIC, self.name)
+        answer = self._admin.describe_configs([asked], request_timeout=self._answer_seconds)[asked].result(self._answer_seconds)
+        return "compact" in str(answer["cleanup.policy"].value)
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         """A question that was under way while this process slept (SIGSTOP, a suspended machine) has timed out when it wakes,

@@ -301,3 +301,44 @@ def let_expire(stack: Stack, run_id: str) -> None:
 def test_what_was_asked_for_can_be_read_in_the_journal(running: SupervisedStream, tmp_path: Path) -> None:
     lines = [entry.line() for entry in running.journal()]
     assert any("desired by admin" in line and "before: " in line and "after: " in line for line in lines)
+
+
+def test_its_books_are_judged_and_told_downstream(running: SupervisedStream, airflow: AirflowApi) -> None:
+    """After all that was lost above: what Kafka has deleted is not judged; what came after it is."""
+    reconcile = f"reconcile_{running.name}"
+    first = airflow.trigger(reconcile)
+    assert first.wait() == "success", first.tasks()
+    running.send(30, bad=1)
+    running.wait_until_delivered()
+    run = airflow.trigger(reconcile)
+    assert run.wait() == "success", run.tasks()
+    assert "passed. 31 records in 31 offsets: Kafka and the sink agree." in run.log("judge")
+    assert run.tasks()["publish_lake"] == "success"
+    wait_for("downstream to be told", lambda: "orders_raw.lake is complete through" in _announced(airflow), 90)
+
+    report = run.links("judge")["Report"]
+    assert "Kafka and the sink agree." in airflow.page(report)
+    assert "orders_raw" in airflow.page(run.links("judge")["Great Expectations"])
+    for path, logged_in, status in (
+        (report, False, 401),
+        ("/tidemark/reports/orders_raw/../../secrets/airflow_password", True, 404),
+    ):
+        with pytest.raises(Refused) as refused:
+            airflow.page(path, logged_in=logged_in)
+        assert refused.value.status == status
+
+    nothing = airflow.trigger(reconcile)
+    assert nothing.wait() == "success"
+    assert "Nothing to judge" in nothing.log("choose_window")
+    assert nothing.tasks()["judge"] == "skipped"
+    asked = airflow.trigger(reconcile, sink="lake")
+    assert asked.wait() == "failed"
+    assert "By hand a window needs sink, from and to" in asked.log("choose_window")
+    end = tidemark(running, 1)
+    by_hand = airflow.trigger(reconcile, sink="lake", **{"from": {"1": end - 3}, "to": {"1": end}})
+    assert by_hand.wait() == "success", by_hand.tasks()
+
+
+def _announced(airflow: AirflowApi) -> str:
+    ended = next((run for run in airflow.runs("announce_complete") if run.state == "success"), None)
+    return ended.log("announce") if ended else ""

@@ -6,7 +6,7 @@ from include.contract import __main__ as contract
 from include.contract.catalog import load_streams
 from include.contract.environment import load_environment
 from include.contract.guarantee import guarantees
-from include.start_plan.world import NoObjectStoreYet, Places
+from include.contract.places import NoObjectStoreYet, Places
 
 
 def test_an_append_to_a_table_on_a_file_system_promises_exactly_once() -> None:

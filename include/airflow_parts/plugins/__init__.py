@@ -1,0 +1,1 @@
+"""Airflow's plugins folder: what is found here is loaded by every component of Airflow."""

@@ -1,0 +1,67 @@
+"""A stranger's count: what the broker acknowledged against what the files hold. Shares no code with the stream: reads Parquet
+through deltalake, and knows nothing of tidemarks, ledgers or checkpoints.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from include.local_stack.demo.records import Sent
+
+Place = tuple[int, int]
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Count:
+    produced: int
+    delivered: int
+    quarantined: int
+    filtered: int
+    delivered_twice: int
+    lost: int
+    named: tuple[str, ...] = ()
+
+    @property
+    def is_balanced(self) -> bool:
+        return not self.named and self.produced == self.delivered + self.quarantined + self.filtered
+
+
+def count(sent: Sent, table: Path, quarantine: Path) -> Count:
+    rows = _places(table, "event_id")
+    kept = Counter(place for place, _ in _places(quarantine, "_reason"))
+    times = Counter(place for place, _ in rows)
+    found = {
+        "lost": [place for place in sent.good if place not in times] + [place for place in sent.broken if place not in kept],
+        "delivered twice": [place for place, number in (times + kept).items() if number > 1],
+        "delivered, but never sent so": [place for place in times if place not in sent.good],
+        "delivered with another id": [place for place, value in rows if sent.good.get(place, value) != value],
+        "quarantined, but not broken": [place for place in kept if place not in sent.broken],
+    }
+    return Count(
+        produced=sent.total,
+        delivered=len(times.keys() & sent.good.keys()),
+        quarantined=len(kept.keys() & sent.broken),
+        filtered=len(sent.filtered - times.keys() - kept.keys()),
+        delivered_twice=len(found["delivered twice"]),
+        lost=len(found["lost"]),
+        named=tuple(_tell(what, places, sent) for what, places in found.items() if places),
+    )
+
+
+def _places(table: Path, column: str) -> list[tuple[Place, str]]:
+    read = DeltaTable(table).to_pyarrow_table(columns=["_partition", "_offset", column])
+    columns = (read[name].to_pylist() for name in ("_partition", "_offset", column))
+    return [((partition, offset), value) for partition, offset, value in zip(*columns, strict=True)]
+
+
+def _tell(what: str, places: Iterable[Place], sent: Sent) -> str:
+    found = sorted(places)
+    shown = [
+        f"partition {number}, offset {offset:,} ({sent.good.get((number, offset), 'no order')})"
+        for number, offset in found[:NAMED]
+    ]
+    return f"{len(found):,} {what}: {'; '.join(shown)}{'; ...' if len(found) > NAMED else ''}"

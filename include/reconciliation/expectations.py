@@ -1,0 +1,102 @@
+"""What is expected of a window's numbers, from the stream file: the small frames, and the expectations on them. Plain data.
+
+`validation` hands them to Great Expectations, which judges. Each expectation is one sentence that is true of balanced books.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from include.contract.catalog import Stream
+from include.control.window_contents import Audited, Booked, Counted, Measured
+from include.control.windows import Window
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Two columns that are equal in each row; or, without a second one, a column that is at most a number."""
+
+    sentence: str
+    column: str
+    other: str | None = None
+    at_most: float = 0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A small table, one row per partition or one for the whole window, and what is expected of it."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    expected: list[Expected]
+
+
+def frames(stream: Stream, window: Window, audited: Audited, measured: Measured) -> list[Frame]:
+    compacted = measured.compacted
+    return [
+        Frame("partitions", _per_partition(window, audited, measured), _of_partitions(compacted=compacted)),
+        Frame("window", [_of_whole(audited, measured)], _of_window(stream)),
+    ]
+
+
+def _of_partitions(*, compacted: bool) -> list[Expected]:
+    """In a compacted topic Kafka has fewer records than it had (P7.3): there the ledger says how many rows there must be."""
+    always = [
+        Expected("what was read is accounted for", "booked_read", "booked_accounted"),
+        Expected("no coordinates stand in the table twice", "table_rows", "table_coordinates"),
+        Expected("every delivery that is booked stands in the table", "booked_delivered", "table_rows"),
+        Expected(
+            "every quarantined record that is booked stands in the quarantine once", "booked_quarantined", "quarantine_rows"
+        ),
+        Expected("no record differs between Kafka and the tables", "differing"),
+    ]
+    against_kafka = [
+        Expected("every record in Kafka is booked", "kafka_read", "booked_read"),
+        Expected("every record in Kafka that should be a row is one", "kafka_good", "table_rows"),
+        Expected("rows have the values that Kafka has", "kafka_checksum", "table_checksum"),
+        Expected("every bad record in Kafka is quarantined once", "kafka_bad", "quarantine_rows"),
+        Expected("every record that is filtered is booked so", "kafka_filtered", "booked_filtered"),
+    ]
+    return always if compacted else [*always, *against_kafka]
+
+
+def _of_window(stream: Stream) -> list[Expected]:
+    unique, fresh_within = stream.spec.reconcile.unique, stream.spec.reconcile.fresh_within
+    keys = [Expected(f"no {', '.join(unique)} is there twice", "repeated_keys")] if unique else []
+    return [
+        Expected("the ledger has no gap and no overlap", "gaps"),
+        Expected("nobody else added or removed rows", "rows_of_others"),
+        Expected("log, ledger and files agree", "findings"),
+        *keys,
+        Expected("what waits has not waited for long", "behind_seconds", at_most=fresh_within.total_seconds()),
+    ]
+
+
+def _per_partition(window: Window, audited: Audited, measured: Measured) -> list[dict[str, Any]]:
+    """Of those that were counted again."""
+    rows = []
+    for number, counted in sorted(measured.counted.items()):
+        start, end = window.ranges.get(number, (0, 0))
+        booked = audited.booked.get(number, Booked())
+        rows.append({"partition": number, "start": start, "end": end, **_booked(booked), **_counted(number, counted, measured)})
+    return rows
+
+
+def _booked(booked: Booked) -> dict[str, int]:
+    names = ("read", "delivered", "quarantined", "filtered")
+    return {**{f"booked_{name}": getattr(booked, name) for name in names}, "booked_accounted": booked.accounted}
+
+
+def _counted(number: int, counted: Counted, measured: Measured) -> dict[str, Any]:
+    differing = sum(one.records for one in measured.differences if one.partition == number)
+    return {**counted.model_dump(), "differing": differing}
+
+
+def _of_whole(audited: Audited, measured: Measured) -> dict[str, Any]:
+    return {
+        "gaps": audited.gaps,
+        "rows_of_others": audited.rows_of_others,
+        "findings": len(audited.findings) + len(measured.findings),
+        "repeated_keys": measured.keys - measured.distinct_keys,
+        "behind_seconds": measured.behind_seconds,
+        "waiting": measured.waiting,
+    }

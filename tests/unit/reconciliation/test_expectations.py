@@ -1,0 +1,62 @@
+"""Every expectation holds for balanced books, and fails for books that break it alone: Great Expectations judges both."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.contract.catalog import load_streams
+from include.reconciliation.expectations import Expected, Frame, _of_partitions, _of_window
+from include.reconciliation.validation import validate
+
+PARTITION = {
+    **{"partition": 3, "start": 0, "end": 100, "differing": 0},
+    **{"booked_read": 100, "booked_delivered": 90, "booked_quarantined": 4, "booked_filtered": 6, "booked_accounted": 100},
+    **{"kafka_read": 100, "kafka_good": 90, "kafka_bad": 4, "kafka_filtered": 6, "kafka_checksum": "17"},
+    **{"table_rows": 90, "table_coordinates": 90, "table_checksum": "17", "quarantine_rows": 4, "quarantine_coordinates": 4},
+}
+WINDOW = {"gaps": 0, "rows_of_others": 0, "findings": 0, "repeated_keys": 0, "behind_seconds": 12.5, "waiting": 7}
+EXPECTED = {
+    "partitions": (_of_partitions(compacted=False), PARTITION),
+    "compacted": (_of_partitions(compacted=True), PARTITION),
+    "window": (_of_window(load_streams()["orders_raw"]), WINDOW),
+}
+TWINS = [(name, number) for name, (expected, _) in EXPECTED.items() for number in range(len(expected))]
+
+
+def broken(row: dict[str, Any], expected: Expected) -> dict[str, Any]:
+    """In the column that only this expectation looks at, if there is one."""
+    if expected.other is None:
+        return row | {expected.column: expected.at_most + 1}
+    shared = {"table_rows", "quarantine_rows", "booked_read"}
+    column = expected.other if expected.column in shared and expected.other not in shared else expected.column
+    return row | {column: f"{row[column]}1" if isinstance(row[column], str) else row[column] + 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("validation")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_balanced_books_pass(name: str, folder: Path) -> None:
+    expected, row = EXPECTED[name]
+    assert validate(folder, 1, [Frame(name, [row, row], expected)]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), TWINS, ids=[f"{name}: {EXPECTED[name][0][number].sentence}" for name, number in TWINS]
+)
+def test_each_expectation_fails_alone(name: str, number: int, folder: Path) -> None:
+    expected, row = EXPECTED[name]
+    one = expected[number]
+    failed = validate(folder, 2, [Frame(name, [row, broken(row, one)], expected)])
+    assert [found.expected for found in failed] == [one]
+    assert failed[0].rows == [broken(row, one)], "the row that differs is named"
+
+
+def test_of_no_rows_nothing_is_said(folder: Path) -> None:
+    """Great Expectations would find everything true of them."""
+    expected, _ = EXPECTED["partitions"]
+    assert validate(folder, 3, [Frame("partitions", [], expected)]) == []
+    assert (folder / "gx" / "uncommitted" / "data_docs" / "local_site" / "index.html").exists()
