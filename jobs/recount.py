@@ -39,11 +39,11 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     not_recounted = _out_of_reach(sides, state, segments)
     groups, unknown = _groups(sides, control, [one for one in segments if one.partition not in not_recounted])
     not_recounted |= unknown
-    groups = [_Group(one.spec, [each for each in one.segments if each.partition not in not_recounted]) for one in groups]
     compacted = sides.topic.is_compacted() if state else False
     counting = _Counting(sides, compacted)
     for group in groups:
-        counting.count(group)
+        if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
+            counting.count(_Group(group.spec, within_reach))
     return Measured(
         counted=counting.counted,
         not_recounted=not_recounted,
@@ -93,8 +93,7 @@ class _Counting:
             self.counted[number] = _sum(self.counted.get(number, Counted()), Counted.model_validate(found))
         self._count_keys(rows)
         uneven = {number for number, one in self.counted.items() if self._compacted or not is_even(one)}
-        if uneven:
-            of_group = [one for one in group.segments if one.partition in uneven]
+        if of_group := [one for one in group.segments if one.partition in uneven]:
             self.differences += find_differences(self._sides, group.spec, of_group, rows, records, compacted=self._compacted)
 
     def _count_keys(self, rows: DataFrame) -> None:
