@@ -26,11 +26,13 @@ OF_THE_STACK = ("dags", "integration/housekeeping", "integration/jars", "integra
 
 
 class TwoGroups(LoadScopeScheduling):
-    """For two workers with a stack each: tests that keep Spark busy, and tests that mostly wait for Airflow; unit tests last."""
+    """For two workers: tests that keep Spark busy, and tests that mostly wait for Airflow; then both share the unit tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         place = nodeid.removeprefix("tests/")
-        return "stack" if place.startswith(OF_THE_STACK) else "unit" if place.startswith("unit") else "spark"
+        if place.startswith("unit"):
+            return place.partition("::")[0]
+        return "stack" if place.startswith(OF_THE_STACK) else "spark"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoGroups:

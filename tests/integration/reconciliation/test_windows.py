@@ -18,7 +18,7 @@ from jobs.failpoints import Failpoint, FailpointReached
 from tests.integration.reconciliation.trial import Trial, delete_row
 from tests.streams import at, crash, order
 
-WINDOWS = int(os.environ.get("TIDEMARK_WINDOWS", "4"))  # 50 of them take ten minutes
+WINDOWS = int(os.environ.get("TIDEMARK_WINDOWS", "3"))  # 50 of them take ten minutes
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def kill(process: psutil.Process) -> None:
 VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
     "task runner": watch_task,
     "executor's worker": busy_worker,
-    **{name: part_process(name) for name in ("scheduler", "api-server", "dag-processor", "triggerer", "kafka", "postgres")},
+    **{name: part_process(name) for name in ("scheduler", "api-server", "dag-processor", "kafka", "postgres")},
 }
 
 

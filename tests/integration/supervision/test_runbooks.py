@@ -318,7 +318,7 @@ def test_its_books_are_judged_and_told_downstream(running: SupervisedStream, air
 
     report = run.links("judge")["Report"]
     assert "Kafka and the sink agree." in airflow.page(report)
-    assert "orders_raw" in airflow.page(run.links("judge")["Great Expectations"])
+    assert "Data Docs created by Great Expectations" in airflow.page(run.links("judge")["Great Expectations"])
     for path, logged_in, status in (
         (report, False, 401),
         ("/tidemark/reports/orders_raw/../../secrets/airflow_password", True, 404),
