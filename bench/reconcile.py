@@ -40,9 +40,8 @@ class Bench:
         self.name = f"recon_{uuid.uuid4().hex[:8]}"
         self.table = str(stack.home.lake / self.name)
         self._write_file(stack)
-        AdminClient({"bootstrap.servers": self._address}).create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(
-            15
-        )
+        admin = AdminClient({"bootstrap.servers": self._address})  # kept until it has answered
+        admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(15)
 
     def _write_file(self, stack: Stack) -> None:
         config = stack.home.folder / "config" / self.name
