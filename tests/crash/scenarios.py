@@ -1,7 +1,7 @@
 """Short histories, each with one mechanism of the protocol at its heart. Each returns what is wrong with the books after it.
 
 With the product as it is, nothing is. `test_mechanisms.py` also runs them on a copy of the product from which the mechanism was
-taken out, and there something must be. Run by itself: python -m tests.crash.scenarios NAME STACK_HOME FOLDER.
+taken out, and there something must be: python -m tests.crash.scenarios NAME STACK_HOME FOLDER, in a borrowed JVM.
 """
 
 import json
@@ -22,8 +22,8 @@ from include.topics.topic import Topic
 from jobs.batch import TopicChanged
 from jobs.failpoints import Failpoint, FailpointReached
 from jobs.fenced_table import Fenced, SinkWentBack
-from jobs.session import open_session
 from tests.checker import problems
+from tests.crash.warm_jvm import borrowed
 from tests.streams import TrialStream, at, crash, once
 
 Scenario = Callable[[Stack, SparkSession, Path], list[str]]
@@ -252,9 +252,8 @@ def _problems_of_both(stream: TrialStream) -> list[str]:
 def main(name: str, home: str, folder: str) -> None:
     stack = Stack(StackHome(Path(home)))
     os.environ.update(stack.job_environment())
-    spark = open_session("scenario")
     try:
-        found = SCENARIOS[name](stack, spark, Path(folder))
+        found = SCENARIOS[name](stack, borrowed(), Path(folder))
     except StreamFailure as failure:
         found = [f"the stream does not start: {type(failure).__name__}"]
     print("PROBLEMS " + json.dumps(found))

@@ -4,6 +4,7 @@ docs/mechanisms.md is written from this file: make test ARGS="tests/crash/test_m
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from include.local_stack.stack import Stack
 from tests.crash import scenarios
 from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.crash.warm_jvm import lent
 from tests.running import PROJECT
 
 DOCUMENT = PROJECT / "docs" / "mechanisms.md"
@@ -118,7 +120,7 @@ def test_the_books_are_true(name: str, stack: Stack, spark: SparkSession, tmp_pa
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.title)
-def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, tmp_path: Path) -> None:
+def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     copy = tmp_path / "without"
     for folder in TREE:
         shutil.copytree(PROJECT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -127,7 +129,9 @@ def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, tmp_
         assert content.count(text) == 1, f"{file} has {content.count(text)} times {text!r}"
         (copy / file).write_text(content.replace(text, instead))
     command = [sys.executable, "-m", "tests.crash.scenarios", mechanism.scenario.__name__, str(stack.home.folder), str(tmp_path)]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=300)
+    with lent(spark) as jvm:
+        environment = {**os.environ, **jvm}
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False, timeout=300)
     told = re.search(r"^PROBLEMS (.*)$", done.stdout, re.MULTILINE)
     assert told, done.stdout + done.stderr
     found = json.loads(told[1])
