@@ -1,4 +1,4 @@
-"""One JVM for several Python processes: the tests' own, which is warm, is lent to a process that runs another copy of the product.
+"""One JVM for several Python processes: the tests own a warm one, and lend it to a process that runs another copy of the product.
 
 What ends or stops a JVM is tested with drivers that have one of their own.
 """
