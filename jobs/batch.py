@@ -23,8 +23,8 @@ from include.topics.topic import Topic, TopicMissing
 from jobs.counting import Bounds, Counting, check_rows
 from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
-from jobs.fenced_table import FencedTable
 from jobs.poison import PoisonSearch
+from jobs.sink import Sink
 from jobs.take_over import TakenStream
 from jobs.transform import RAW
 
@@ -92,10 +92,11 @@ class Delivery:
         return _summary(batch, span, ledgers)
 
     def _deliver_to(
-        self, sink: FencedTable, rows: DataFrame, batch: int, span: BatchRange, counting: Counting, keep_bad: KeepBad | None
+        self, sink: Sink, rows: DataFrame, batch: int, span: BatchRange, counting: Counting, keep_bad: KeepBad | None
     ) -> list[LedgerLine]:
         open_batch = sink.open_batch()
         moved = sink.tidemark.raised_to(sink.generation.number, batch, span.ends)  # P3.5
+        reach(Failpoint.BEFORE_WRITE)
         try:
             written = open_batch.write(_as_rows(counting.drop_and_count(rows), sink, moved))
         except PySparkException as error:
@@ -110,12 +111,12 @@ class Delivery:
             keep_bad(moved, bad=counting.bad_above_lowest, read=counting.read_above_lowest)
         reach(Failpoint.BEFORE_COMMIT)
         self.check_topic()
-        open_batch.commit(moved, ledger, self._quarantine.newest)  # P3.4
+        booked = open_batch.commit(moved, ledger, self._quarantine.newest)  # P3.4
         reach(Failpoint.AFTER_COMMIT)
         self.check_topic()
-        return ledger
+        return booked
 
-    def _refuse_above(self, sink: FencedTable, span: BatchRange) -> None:
+    def _refuse_above(self, sink: Sink, span: BatchRange) -> None:
         for number, start in span.starts.items():
             if start > (held := sink.tidemark.next_offset(number)):
                 raise StartAboveTidemark(
@@ -147,13 +148,13 @@ class Delivery:
                 time.sleep(LOOK_SECONDS)
 
 
-def _as_rows(delivered: DataFrame, sink: FencedTable, moved: Tidemark) -> DataFrame:
+def _as_rows(delivered: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
     ours = {
         "_topic_epoch": F.lit(moved.epoch).cast("int"),
         "_generation": F.lit(moved.generation).cast("bigint"),
         "_batch_id": F.lit(moved.batch).cast("bigint"),
     }
-    return delivered.withColumns(ours).select(*sink.shape.schema.names)
+    return delivered.withColumns(ours).select(*sink.columns)
 
 
 def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> Delivered:

@@ -91,7 +91,7 @@ class Counting:
 
 
 def check_rows(written: int, ledger: list[LedgerLine], sink: str) -> None:
-    """Delta counted the rows of its files, we counted the records: the same number, or something is badly wrong."""
+    """The sink counted the rows it took, we counted the records: the same number, or something is badly wrong."""
     delivered = sum(line.delivered for line in ledger)
     if written != delivered:
         raise CountsDiffer(

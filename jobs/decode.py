@@ -4,6 +4,7 @@ Nothing is lost and nothing throws: a record comes out with `_record` filled, or
 turned is `explain`'s, which looks at bad records only.
 """
 
+import re
 import secrets
 from functools import reduce
 from operator import and_
@@ -13,7 +14,8 @@ from pyspark.sql import functions as F
 
 from include.contract.catalog import Stream
 
-CORRUPT = "_corrupt"
+CORRUPT, EXACT = "_corrupt", "_exact"
+DIGITS_OF_A_DOUBLE = 15  # that it holds for certain
 MARK = f"m{secrets.token_hex(8)}"  # of this process; nobody who sends records can know it
 STRICT = {
     "mode": "PERMISSIVE",
@@ -26,8 +28,9 @@ STRICT = {
 
 # Read as text and cast by us, at the top level: Spark's own JSON parser fills a time without a date with today's, takes a number
 # for a time in seconds, and needs half a minute for the decimal 1e20000000.
+DECIMAL = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 BY_TEXT = {
-    "decimal": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$",
+    **dict.fromkeys(("decimal", "dec", "numeric"), DECIMAL),
     "date": r"^[0-9]{4,6}-",
     "timestamp": r"^[0-9]{4,6}-",
     "timestamp_ntz": r"^[0-9]{4,6}-",
@@ -46,15 +49,32 @@ def decode(records: DataFrame, stream: Stream) -> DataFrame:
     shape = f"{MARK} array<struct<{fields_as_read(stream, ': ')}, {MARK}: boolean>>, {CORRUPT} string"
     elements = F.col(f"_parsed.{MARK}")
     value, end = F.get(elements, F.lit(0)), F.get(elements, F.lit(1))  # NULL beyond the array's end, where [] would throw
-    columns = [typed(value[name], field.type).alias(name) for name, field in stream.schema.fields.items()]
+    columns = [_column(value[name], name, field.type).alias(name) for name, field in stream.schema.fields.items()]
     is_framed = (F.size(elements) == 2) & end[MARK] & value.isNotNull()
     is_good = reduce(and_, [F.col(f"_parsed.{CORRUPT}").isNull(), is_framed, *_rules(value, text, stream)])
     return (  # step by step, so that nothing is computed twice
-        records.withColumn("_parsed", F.from_json(framed, shape, STRICT))
+        _with_exact_numbers(records, text, stream)
+        .withColumn("_parsed", F.from_json(framed, shape, STRICT))
         .withColumn("_typed", F.struct(*columns))
         .withColumn("_record", F.when(is_good, F.col("_typed")))
-        .drop("_parsed", "_typed")
+        .drop("_parsed", "_typed", EXACT)
     )
+
+
+def _with_exact_numbers(records: DataFrame, text: Column, stream: Stream) -> DataFrame:
+    """A second parse, where a decimal may have more digits than a double: Spark reads a number as text by way of a double."""
+    is_needed = any(_is_long_decimal(field.type) for field in stream.schema.fields.values())
+    return records.withColumn(EXACT, F.try_parse_json(text)) if is_needed else records
+
+
+def _column(as_read: Column, name: str, kind: str) -> Column:
+    as_typed = typed(as_read, kind)
+    return F.when(as_typed.isNotNull(), F.try_variant_get(EXACT, f"$.{name}", kind)) if _is_long_decimal(kind) else as_typed
+
+
+def _is_long_decimal(kind: str) -> bool:
+    digits = re.fullmatch(r"(?i)\s*(?:decimal|dec|numeric)\s*\(\s*([0-9]+).*", kind)
+    return digits is not None and int(digits[1]) > DIGITS_OF_A_DOUBLE
 
 
 def fields_as_read(stream: Stream, between: str) -> str:

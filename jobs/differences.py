@@ -58,14 +58,14 @@ def _told(sides: Sides, spec: Spec, named: DataFrame) -> list[Difference]:
             kind=kind,
             partition=partition,
             records=count,
-            ranges=tuple(_ranges(found := offsets[kind, partition])),
+            ranges=tuple(ranges_of(found := offsets[kind, partition])),
             example=sides.key_of(spec, partition, found[0]) if found and kind in (LOST, TWICE, CHANGED) else "",
         )
         for (kind, partition), count in sorted(counts.items())
     ]
 
 
-def _ranges(offsets: list[int]) -> list[tuple[int, int]]:
+def ranges_of(offsets: list[int]) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:

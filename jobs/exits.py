@@ -17,7 +17,10 @@ FOREIGN_MARKS = {  # the first that is found decides
     ExitClass.TOPIC_CHANGED: r"UnknownTopicIdException|InconsistentTopicId",
     ExitClass.CHECKPOINT_DAMAGE: r"CONCURRENT_STREAM_LOG_UPDATE|CHECKPOINT",
     ExitClass.SCHEMA: r"DELTA_(FAILED_TO_MERGE|METADATA_MISMATCH|SCHEMA|MERGE_INCOMPATIBLE)",
-    ExitClass.INFRASTRUCTURE: r"org\.apache\.kafka|java\.net\.|TimeoutException|No space left|ConcurrentModification|IOException",
+    ExitClass.INFRASTRUCTURE: (
+        r"psycopg2\.|DatabaseDown|Python worker exited|org\.apache\.kafka|java\.net\.|TimeoutException"
+        r"|No space left|ConcurrentModification|IOException"
+    ),
 }
 JVM_OUT_OF_MEMORY = 52  # Spark's own exit code for an OutOfMemoryError that nobody caught
 STATE = "The batch in hand was not committed; the sinks hold their tidemarks."

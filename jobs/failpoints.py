@@ -18,6 +18,7 @@ from include.contract.exit_class import ExitClass, StreamFailure
 VARIABLE = "TIDEMARK_FAILPOINT"
 ACTIONS = ("kill", "stop", "sleep", "raise")
 SLEEP_SECONDS = 600
+STOP_SECONDS = 0.5  # the signal may reach another thread first; until all have stopped, this one must not go on
 
 
 class Failpoint(StrEnum):
@@ -28,10 +29,13 @@ class Failpoint(StrEnum):
     AFTER_READ = "take_over.after_read"
     AFTER_ADOPTION = "take_over.after_adoption"
     AFTER_CHECKPOINT = "take_over.after_checkpoint"
-    IN_WRITE = "sink.in_write"  # files are written, nothing is committed
+    BEFORE_WRITE = "sink.before_write"
+    IN_COPY = "sink.in_copy"  # PostgreSQL: on an executor, whose rows are sent but not committed to staging
+    IN_WRITE = "sink.in_write"  # files are written or rows staged, nothing is committed
     BEFORE_QUARANTINE = "quarantine.before_commit"
     AFTER_QUARANTINE = "quarantine.after_commit"
     BEFORE_COMMIT = "sink.before_commit"
+    IN_TRANSACTION = "sink.in_transaction"  # PostgreSQL: everything is done but the COMMIT; also of fence and adoption
     AFTER_COMMIT = "sink.after_commit"  # before Spark's own log
 
 
@@ -80,6 +84,7 @@ def _act(action: str, point: Failpoint) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(STOP_SECONDS)
     elif action == "sleep":
         time.sleep(SLEEP_SECONDS)
     else:

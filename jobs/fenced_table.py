@@ -10,30 +10,14 @@ from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
-from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import transaction_app_id
 from include.control.generations import Generation
 from include.tidemarks.delta_log import DeltaLog
-from include.tidemarks.delta_sink import ForeignChange, SinkState, judge, read_sink
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark, generation_of, transaction_version
+from include.tidemarks.sink_state import ForeignChange, SinkState, judge, read_sink
 from jobs.delta_transaction import CONFLICTS, DeltaTransaction, make_table
+from jobs.sink import SinkWentBack, check_that_it_was_us, fenced
 from jobs.table_shape import TableShape
-
-
-class Fenced(StreamFailure):
-    """A newer generation writes this stream."""
-
-    exit_class = ExitClass.FENCED
-
-
-class NumberTaken(Exception):
-    """Another deployment fenced this table with our number: take a higher one."""
-
-
-class SinkWentBack(StreamFailure):
-    """Somebody changed the rows of the table."""
-
-    exit_class = ExitClass.SINK_WENT_BACK
 
 
 class FencedTable:
@@ -54,6 +38,10 @@ class FencedTable:
         self._checked = ""
 
     @property
+    def columns(self) -> list[str]:
+        return list(self.shape.schema.names)
+
+    @property
     def tidemark(self) -> Tidemark:
         if self._newest is None or self._newest.tidemark is None:
             raise ValueError(f"{self.sink} is not adopted yet")
@@ -68,7 +56,7 @@ class FencedTable:
         while True:
             state = self.state()
             if state.generation >= self.generation.number:
-                self._check_that_it_was_us(state)
+                check_that_it_was_us(self.stream, self.sink, self.generation, state.generation, state.owner)
                 return
             transaction = self._open()
             self._check_shape(transaction)
@@ -93,7 +81,7 @@ class FencedTable:
     ) -> None:
         """`state` was read after the fence. Changes in it that were not approved have stopped the start before."""
         if state.owner != self.generation.owner:
-            raise self._fenced(state.generation)
+            raise fenced(self.stream, self.sink, self.generation.number, state.generation)
         self._looked = state.version or 0  # up to there the start plan has judged
         transaction = self._open_looked()
         note = self._note(
@@ -109,8 +97,8 @@ class FencedTable:
         )
         self._commit(transaction, note)
 
-    def open_batch(self) -> "OpenBatch":
-        return OpenBatch(self, self._open_looked())
+    def open_batch(self) -> "OpenDeltaBatch":
+        return OpenDeltaBatch(self, self._open_looked())
 
     def commit_batch(
         self, transaction: DeltaTransaction, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None
@@ -166,7 +154,7 @@ class FencedTable:
         for commit in self.log.between(self._looked, up_to):
             number = commit.transactions.get(self._app_id)
             if number is not None and (commit.note is None or commit.note.owner != self.generation.owner):
-                raise self._fenced(generation_of(number))
+                raise fenced(self.stream, self.sink, self.generation.number, generation_of(number))
             if change := judge(commit, self.stream, self.sink):
                 raise self._went_back(change)
             self._looked = commit.version
@@ -193,22 +181,6 @@ class FencedTable:
                 version=version,
             )
 
-    def _check_that_it_was_us(self, state: SinkState) -> None:
-        """It is, if we did not learn the outcome of our own fence."""
-        if state.owner == self.generation.owner:
-            return
-        if state.generation == self.generation.number:
-            raise NumberTaken
-        raise self._fenced(state.generation)
-
-    def _fenced(self, newer: int) -> Fenced:
-        return Fenced(
-            f"Sink {self.sink} of {self.stream} was taken over: generation {newer} writes it, this is {self.generation.number}.",
-            state="This driver changed nothing since.",
-            sink=self.sink,
-            generation=newer,
-        )
-
     def _make(self) -> None:
         if self.log.newest_version() is None:
             with suppress(*CONFLICTS):  # another start made it meanwhile
@@ -233,9 +205,7 @@ class FencedTable:
         )
 
 
-class OpenBatch:
-    """A batch that is being written: rows first, the commit when its ledger is known."""
-
+class OpenDeltaBatch:
     def __init__(self, table: FencedTable, transaction: DeltaTransaction) -> None:
         self._table = table
         self._transaction = transaction
@@ -245,5 +215,9 @@ class OpenBatch:
         self._transaction.write(rows)
         return self._transaction.rows_written
 
-    def commit(self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None) -> None:
-        self._table.commit_batch(self._transaction, tidemark, ledger, quarantine)
+    def commit(
+        self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
+    ) -> list[LedgerLine]:
+        booked = list(ledger)
+        self._table.commit_batch(self._transaction, tidemark, booked, quarantine)
+        return booked

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StructType
 
 from include.contract.catalog import Stream
+from include.contract.places import Place
 from include.control.window_contents import Segment
 from include.control.windows import Window
 from include.topics.topic import Topic
@@ -28,9 +29,17 @@ class Spec:
 
     def __init__(self, spark: SparkSession, stream: Stream) -> None:
         self.stream = stream
-        shape = row_shape(spark, stream)
-        self.columns = [field.name for field in shape if not field.name.startswith("_")]
-        self.row_hash = _row_hash(shape)
+        self.shape = row_shape(spark, stream)
+        self.columns = [field.name for field in self.shape if not field.name.startswith("_")]
+        self.row_hash = _row_hash(self.shape)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Segments that one spec made into rows."""
+
+    spec: Spec
+    segments: list[Segment]
 
 
 @dataclass(frozen=True)
@@ -41,19 +50,22 @@ class Sides:
     stream: Stream
     window: Window
     topic: Topic
-    table: str
+    place: Place
     quarantine: str
 
     def kafka(self, spec: Spec, segments: list[Segment]) -> DataFrame:
+        return self._slim(self.records(spec, segments), spec, F.col("fate"))
+
+    def records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         """Every record with its fate, made into a row by the spec that the ledger names."""
         starts = {one.partition: min(each.start for each in segments if each.partition == one.partition) for one in segments}
         ends = {one.partition: max(each.end for each in segments if each.partition == one.partition) for one in segments}
         records = read_records(self.spark, self.topic.address, self.topic.name, starts, ends).where(within(segments))
         fate = F.when(F.col("_bad"), BAD).when(F.col("_filtered"), FILTERED).otherwise(GOOD)
-        return self._slim(rows_of(records, spec.stream), spec, fate.alias("fate"))
+        return rows_of(records, spec.stream).withColumn("fate", fate)
 
     def rows(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        there = self.spark.read.format("delta").option("versionAsOf", self.window.snapshot).load(self.table)
+        there = self.spark.read.format("delta").option("versionAsOf", self.window.snapshot).load(str(self.place))
         return self._slim(there.where(self._of_epoch(segments)), spec, F.col("_kafka_timestamp"))
 
     def quarantined(self, segments: list[Segment]) -> DataFrame:

@@ -1,7 +1,6 @@
 """Recounts one window: per partition what Kafka, the table and the quarantine hold, and where they differ, which records."""
 
 import time
-from dataclasses import dataclass
 
 from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
@@ -10,26 +9,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.contract.fingerprint import from_snapshot, spec_hash
+from include.contract.stream_spec import DeltaAppend, PostgresTotals
 from include.control.database import ControlDatabase
 from include.control.generations import read_spec
 from include.control.window_contents import Counted, Difference, Measured, Segment
-from include.tidemarks.delta_sink import read_sink
+from include.tidemarks.sink_state import read_sink
 from include.topics.topic import TopicMissing, TopicState
 from jobs.differences import find_differences, is_even
 from jobs.lost_files import lost_files
-from jobs.measuring import BAD, FILTERED, GOOD, Sides, Spec
+from jobs.measuring import Group, Sides, Spec
+from jobs.per_partition import add_up, quarantined_per_partition, records_per_partition, rows_per_partition
+from jobs.postgres.recount import KeyedCounting
+from jobs.postgres.recount_totals import TotalsCounting
 
 GONE = "its topic is gone: Kafka has nothing of epoch {epoch} any more"
 EXPIRED = "Kafka begins at {earliest:,}, the window at {start:,}"
 UNKNOWN_SPEC = "spec {spec_hash}, which made its rows, is not kept"
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Segments that one spec made into rows."""
-
-    spec: Spec
-    segments: list[Segment]
 
 
 def recount(sides: Sides, control: ControlDatabase) -> Measured:
@@ -40,10 +35,12 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     groups, unknown = _groups(sides, control, [one for one in segments if one.partition not in not_recounted])
     not_recounted |= unknown
     compacted = sides.topic.is_compacted() if state else False
-    counting = _Counting(sides, compacted)
+    counting = _counting(sides, compacted)
     for group in groups:
         if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
-            counting.count(_Group(group.spec, within_reach))
+            counting.count(Group(group.spec, within_reach))
+    if isinstance(counting, TotalsCounting):
+        not_recounted |= counting.count_all(state, control)
     return Measured(
         counted=counting.counted,
         not_recounted=not_recounted,
@@ -58,7 +55,14 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     )
 
 
-class _Counting:
+def _counting(sides: Sides, compacted: bool) -> "_DeltaCounting | KeyedCounting | TotalsCounting":
+    settings = sides.stream.spec.sinks[sides.window.sink]
+    if isinstance(settings, DeltaAppend):
+        return _DeltaCounting(sides, compacted)
+    return TotalsCounting(sides, settings) if isinstance(settings, PostgresTotals) else KeyedCounting(sides, settings)
+
+
+class _DeltaCounting:
     def __init__(self, sides: Sides, compacted: bool) -> None:
         self._sides = sides
         self._compacted = compacted
@@ -69,14 +73,14 @@ class _Counting:
         self.distinct_keys = 0
         self.newest_ms: int | None = None
 
-    def count(self, group: _Group) -> None:
+    def count(self, group: Group) -> None:
         """The table first, then Kafka, the quarantine last (P7.1)."""
         rows = self._sides.rows(group.spec, group.segments)
         records = self._sides.kafka(group.spec, group.segments)
         try:
             self._count(group, rows, records)
         except (PySparkException, Py4JJavaError) as error:
-            lost = lost_files(DeltaTable(self._sides.table, version=self._sides.window.snapshot))
+            lost = lost_files(DeltaTable(str(self._sides.place), version=self._sides.window.snapshot))
             if not lost:
                 raise
             self.findings += lost
@@ -85,12 +89,12 @@ class _Counting:
             rows.unpersist()
             records.unpersist()
 
-    def _count(self, group: _Group, rows: DataFrame, records: DataFrame) -> None:
-        of_table, of_kafka = _rows_per_partition(rows), _records_per_partition(records)
-        of_quarantine = _quarantined_per_partition(self._sides.quarantined(group.segments))
+    def _count(self, group: Group, rows: DataFrame, records: DataFrame) -> None:
+        of_table, of_kafka = rows_per_partition(rows), records_per_partition(records)
+        of_quarantine = quarantined_per_partition(self._sides.quarantined(group.segments))
         for number in {one.partition for one in group.segments}:
             found = {**of_table.get(number, {}), **of_kafka.get(number, {}), **of_quarantine.get(number, {})}
-            self.counted[number] = _sum(self.counted.get(number, Counted()), Counted.model_validate(found))
+            self.counted[number] = add_up(self.counted.get(number, Counted()), Counted.model_validate(found))
         self._count_keys(rows)
         uneven = {number for number, one in self.counted.items() if self._compacted or not is_even(one)}
         if of_group := [one for one in group.segments if one.partition in uneven]:
@@ -103,46 +107,6 @@ class _Counting:
             self.keys += keys
             self.distinct_keys += distinct
         self.newest_ms = max((one for one in (self.newest_ms, newest) if one is not None), default=None)
-
-
-def _rows_per_partition(rows: DataFrame) -> dict[int, dict[str, object]]:
-    counted = rows.groupBy("_partition").agg(
-        F.count("*").alias("table_rows"),
-        F.count_distinct("_offset").alias("table_coordinates"),
-        F.sum(F.col("hash").cast("decimal(20,0)")).cast("string").alias("table_checksum"),
-    )
-    return _by_partition(counted)
-
-
-def _records_per_partition(records: DataFrame) -> dict[int, dict[str, object]]:
-    good_hash = F.when(F.col("fate") == GOOD, F.col("hash").cast("decimal(20,0)")).otherwise(F.lit(0))
-    counted = records.groupBy("_partition").agg(
-        F.count("*").alias("kafka_read"),
-        F.count_if(F.col("fate") == GOOD).alias("kafka_good"),
-        F.count_if(F.col("fate") == BAD).alias("kafka_bad"),
-        F.count_if(F.col("fate") == FILTERED).alias("kafka_filtered"),
-        F.sum(good_hash).cast("string").alias("kafka_checksum"),
-    )
-    return _by_partition(counted)
-
-
-def _quarantined_per_partition(quarantined: DataFrame) -> dict[int, dict[str, object]]:
-    counted = quarantined.groupBy("_partition").agg(
-        F.count("*").alias("quarantine_rows"), F.count_distinct("_offset").alias("quarantine_coordinates")
-    )
-    return _by_partition(counted)
-
-
-def _by_partition(counted: DataFrame) -> dict[int, dict[str, object]]:
-    """One row per partition: small, whatever the window."""
-    rows = [row.asDict() for row in counted.collect()]
-    return {row.pop("_partition"): row for row in rows}
-
-
-def _sum(one: Counted, other: Counted) -> Counted:
-    """Of two specs within one partition."""
-    pairs = {name: (getattr(one, name), getattr(other, name)) for name in Counted.model_fields}
-    return Counted.model_validate({name: str(int(a) + int(b)) if isinstance(a, str) else a + b for name, (a, b) in pairs.items()})
 
 
 def _state(sides: Sides) -> TopicState | None:
@@ -162,23 +126,23 @@ def _out_of_reach(sides: Sides, state: TopicState | None, segments: list[Segment
     return found
 
 
-def _groups(sides: Sides, control: ControlDatabase, segments: list[Segment]) -> tuple[list[_Group], dict[int, str]]:
-    groups: list[_Group] = []
+def _groups(sides: Sides, control: ControlDatabase, segments: list[Segment]) -> tuple[list[Group], dict[int, str]]:
+    groups: list[Group] = []
     unknown: dict[int, str] = {}
     for wanted in sorted({one.spec_hash for one in segments}):
         mine = [one for one in segments if one.spec_hash == wanted]
         kept = read_spec(control, sides.stream.name, wanted)
         if kept is not None:
-            groups.append(_Group(Spec(sides.spark, from_snapshot(kept)), mine))
+            groups.append(Group(Spec(sides.spark, from_snapshot(kept)), mine))
         elif wanted in ("", spec_hash(sides.stream)):
-            groups.append(_Group(Spec(sides.spark, sides.stream), mine))
+            groups.append(Group(Spec(sides.spark, sides.stream), mine))
         else:
             unknown |= {one.partition: UNKNOWN_SPEC.format(spec_hash=wanted) for one in mine}
     return groups, unknown
 
 
 def _waiting(sides: Sides, state: TopicState | None) -> int:
-    mark = read_sink(sides.table, sides.stream.name, sides.window.sink).tidemark
+    mark = read_sink(sides.place, sides.stream.name, sides.window.sink).tidemark
     if state is None or mark is None or mark.topic_id != state.topic_id:
         return 0
     return sum(max(0, end - mark.next_offset(number)) for number, end in state.stable.items())

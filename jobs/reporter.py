@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass
+from include.contract.places import Place
 from include.control.batch_limits import note_good_batches, note_too_big
 from include.control.database import ControlDatabase
 from include.control.drivers import has_ended, mark_seen
@@ -22,7 +23,7 @@ from include.control.progress import (
     record_batches,
     record_exit,
 )
-from include.tidemarks.delta_sink import read_sink
+from include.tidemarks.sink_state import read_sink
 
 EVERY_SECONDS = 1.0
 KEPT_BATCHES = 10_000  # half a day of 5-second batches; older progress is forgotten, the ledger is not
@@ -35,7 +36,7 @@ class Reporter:
     """Everything is told by one daemon thread, so nothing that the database does can hold the driver."""
 
     def __init__(
-        self, control: ControlDatabase, launch: str, stream: Stream, sinks: dict[str, str], ask_to_stop: Callable[[str], None]
+        self, control: ControlDatabase, launch: str, stream: Stream, sinks: dict[str, Place], ask_to_stop: Callable[[str], None]
     ) -> None:
         self._control = control
         self._launch = launch
@@ -102,8 +103,8 @@ class Reporter:
             note_good_batches(cursor, self._stream, len(batches), self._declared)
         for batch in batches:
             self._untold.remove(batch)
-        for sink, table in self._sinks.items():
-            catch_up(self._control, self._stream, sink, table)
+        for sink, place in self._sinks.items():
+            catch_up(self._control, self._stream, sink, place)
 
     def _tell_the_end(self) -> None:
         if self._last_words is None:
@@ -119,5 +120,5 @@ class Reporter:
 
     def _lowest(self) -> dict[int, int]:
         """Where the batch that was too big began."""
-        marks = [mark for sink, table in self._sinks.items() if (mark := read_sink(table, self._stream, sink).tidemark)]
+        marks = [mark for sink, place in self._sinks.items() if (mark := read_sink(place, self._stream, sink).tidemark)]
         return {number: min(mark.next_offset(number) for mark in marks) for mark in marks for number in mark.offsets}

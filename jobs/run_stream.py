@@ -57,10 +57,10 @@ from jobs.transform import rows_of
 JVM_END_SECONDS = 10  # from its last answer to its exit code
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], open_spark: Callable[[str], SparkSession] = open_session) -> int:
     driver = Driver(parse(arguments))
     try:
-        ended = driver.drive(lambda: _open(driver))
+        ended = driver.drive(lambda: _open(driver, open_spark))
     except Exception as failure:  # noqa: BLE001 - told by its class; a stack trace only where there is none
         ended = ended_by(failure)
         if ended.exit_class is ExitClass.UNKNOWN:
@@ -72,8 +72,8 @@ def main(arguments: list[str]) -> int:
     return ended.exit_class.code
 
 
-def _open(driver: "Driver") -> SparkSession:
-    spark = open_session(driver.title)
+def _open(driver: "Driver", open_spark: Callable[[str], SparkSession]) -> SparkSession:
+    spark = open_spark(driver.title)
     driver.lifecycle.hear_signals()  # after the session, which sets handlers of its own
     return spark
 

@@ -4,14 +4,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from include.contract.exit_class import ExitClass, StreamFailure
 from jobs.delta_transaction import DeltaTransaction
-
-
-class SchemaDiffers(StreamFailure):
-    """The table's columns are not the stream's."""
-
-    exit_class = ExitClass.SCHEMA
+from jobs.sink import SchemaDiffers
 
 
 @dataclass(frozen=True)

@@ -16,22 +16,19 @@ from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
 from include.contract.fingerprint import snapshot, spec_hash
-from include.contract.identity import QUARANTINE, checkpoint_folder, transaction_app_id
+from include.contract.identity import checkpoint_folder
 from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import Generation, keep_spec, take_generation
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.plan import StartPlan, Verdict, plan_start
 from include.start_plan.world import World, read_world
-from include.tidemarks.delta_log import DeltaLog
 from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
 from include.topics.topic import Topic
-from jobs.delta_transaction import DeltaTransaction
 from jobs.failpoints import Failpoint, reach
-from jobs.fenced_table import FencedTable, NumberTaken
-from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from jobs.quarantine import Quarantine
-from jobs.table_shape import TableShape
+from jobs.sink import NumberTaken, Sink
+from jobs.sinks import Sinks
 
 
 class StartRefused(StreamFailure):
@@ -64,7 +61,7 @@ class TakenStream:
     topic_id: str
     checkpoint: Path
     quarantine: Quarantine
-    sinks: dict[str, FencedTable]
+    sinks: dict[str, Sink]
     plan: StartPlan
 
 
@@ -79,14 +76,13 @@ class TakeOver:
         topic: Topic,
         schema: StructType,
     ) -> None:
-        self._spark = spark
         self._stream = stream
         self._environment = environment
         self._control = control
         self._topic = topic
-        self._schema = schema
         self._places = places
         self._spec_hash = spec_hash(stream)
+        self._sinks = Sinks(spark, stream, places, schema, self._spec_hash)
         self.generation: Generation | None = None  # the newest that was taken, also if the take-over failed after that
 
     def run(self, launch: str, approvals: Approvals) -> TakenStream:
@@ -94,7 +90,7 @@ class TakeOver:
         keep_spec(self._control, self._stream.name, self._spec_hash, snapshot(self._stream))
         while True:
             self.generation = generation = self._take_generation(launch)  # 1
-            quarantine, sinks = self._tables(generation)
+            quarantine, sinks = self._sinks.of(generation)
             try:
                 self._fence(quarantine, sinks)  # 2
             except NumberTaken:
@@ -106,12 +102,12 @@ class TakeOver:
         checkpoint = self._make_checkpoint(generation, plan)  # 6
         return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan)
 
-    def _fence(self, quarantine: Quarantine, sinks: dict[str, FencedTable]) -> None:
+    def _fence(self, quarantine: Quarantine, sinks: dict[str, Sink]) -> None:
         for table in (quarantine.table, *sinks.values()):
             table.fence()
         reach(Failpoint.AFTER_FENCE)
 
-    def _read(self, quarantine: Quarantine, sinks: dict[str, FencedTable]) -> World:
+    def _read(self, quarantine: Quarantine, sinks: dict[str, Sink]) -> World:
         seen = World(self._topic.state(), quarantine.table.state(), {name: table.state() for name, table in sinks.items()})
         reach(Failpoint.AFTER_READ)
         return seen
@@ -124,7 +120,7 @@ class TakeOver:
             raise NeedsLevelling(plan.level_under)
         return plan
 
-    def _adopt(self, quarantine: Quarantine, sinks: dict[str, FencedTable], seen: World, plan: StartPlan) -> None:
+    def _adopt(self, quarantine: Quarantine, sinks: dict[str, Sink], seen: World, plan: StartPlan) -> None:
         def mark(offsets: dict[int, int]) -> Tidemark:
             return Tidemark(
                 generation=quarantine.table.generation.number,
@@ -152,10 +148,7 @@ class TakeOver:
     def _look_before_touching(self, approvals: Approvals) -> None:
         """A start that will be refused must not fence a driver that runs well. What is decided here is decided again."""
         seen = read_world(self._stream, self._places, self._control, self._topic)
-        for path, sink, shape in self._shapes():
-            if DeltaLog(path).newest_version() is not None:
-                there = DeltaTransaction(self._spark, path, transaction_app_id(self._stream.name, sink))
-                shape.check(there, path, f"{sink} of {self._stream.name}")
+        self._sinks.check()
         self._plan(seen, approvals)
 
     def _take_generation(self, launch: str) -> Generation:
@@ -163,24 +156,6 @@ class TakeOver:
         generation = take_generation(self._control, self._stream.name, launch, self._spec_hash, highest)
         reach(Failpoint.AFTER_GENERATION)
         return generation
-
-    def _tables(self, generation: Generation) -> tuple[Quarantine, dict[str, FencedTable]]:
-        tables = {
-            sink: FencedTable(self._spark, path, self._stream.name, sink, shape, generation, self._spec_hash)
-            for path, sink, shape in self._shapes()
-        }
-        return Quarantine(tables.pop(QUARANTINE), self._stream), tables
-
-    def _shapes(self) -> list[tuple[str, str, TableShape]]:
-        """Path, sink and shape of every table, in the order of fencing."""
-        sinks = self._stream.spec.sinks
-        return [
-            (self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA)),
-            *(
-                (path, name, TableShape(self._schema, tuple(sinks[name].partition_by)))
-                for name, path in self._places.sinks.items()
-            ),
-        ]
 
 
 def _lost(loss: Loss) -> LedgerLine:

@@ -26,6 +26,7 @@ from include.local_stack.stack import Stack
 from jobs import batch, quarantine, take_over
 from jobs.exits import ended_by
 from jobs.failpoints import Failpoint, FailpointReached
+from jobs.postgres import postgres_sink
 from jobs.run_stream import Driver, parse
 from tests.checker import Place, problems
 from tests.running import PROJECT, wait_for
@@ -135,9 +136,9 @@ class TrialStream:
 
         return heard
 
-    def run(self, spark: SparkSession, *arguments: str) -> None:
+    def run(self, spark: SparkSession, *arguments: str, **more: str) -> None:
         """A driver in this process, until everything sent is delivered. Raises what ended it."""
-        with self.environment():
+        with self.environment(**more):
             Driver(parse([self.name, "--once", *arguments])).drive(lambda: spark)
 
     @contextmanager
@@ -183,10 +184,10 @@ class TrialStream:
         own = {"AIRFLOW_CONN_TIDEMARK_CONTROL": control.where.to_airflow_json("postgres")} if control else {}
         return {**self.stack.job_environment(), "TIDEMARK_CONFIG": str(self.config), **own, **more}
 
-    def start(self, *arguments: str, failpoint: str | None = None) -> subprocess.Popen[bytes]:
-        """A driver of its own, as a person or a launcher would start it."""
-        more = {"TIDEMARK_FAILPOINT": failpoint} if failpoint else {}
-        command = [sys.executable, "-m", "jobs.run_stream", self.name, *arguments]
+    def start(self, *arguments: str, failpoint: str | None = None, jvm: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """A driver of its own, as a person or a launcher would start it; `jvm`: one that is lent to it."""
+        more = {**({"TIDEMARK_FAILPOINT": failpoint} if failpoint else {}), **(jvm or {})}
+        command = [sys.executable, "-m", "tests.warm_jvm" if jvm else "jobs.run_stream", self.name, *arguments]
         with (self.folder / f"{self.name}.log").open("a") as out:
             return subprocess.Popen(command, cwd=PROJECT, env=self.variables(**more), stdout=out, stderr=subprocess.STDOUT)
 
@@ -200,7 +201,7 @@ class TrialStream:
 @contextmanager
 def at(wanted: Failpoint, act: Callable[[], None]) -> Iterator[None]:
     """Does something whenever a driver of this process comes by."""
-    modules = (take_over, batch, quarantine)
+    modules = (take_over, batch, quarantine, postgres_sink)
     before = [module.reach for module in modules]
 
     def reach(point: Failpoint) -> None:

@@ -12,8 +12,9 @@ from include.contract.errors import TidemarkError
 from include.contract.identity import QUARANTINE
 from include.contract.located_yaml import LocatedYaml, NotReadable, read_located
 from include.contract.problems import Problem, StreamFilesInvalid, from_validation, nearest
-from include.contract.stream_spec import Name, RecordSchema, Section, StreamSpec
+from include.contract.stream_spec import PUBLIC, DeltaAppend, Name, PostgresSink, RecordSchema, Section, StreamSpec
 
+LAKE = ""  # beside connection ids, which are never empty
 SectionType = TypeVar("SectionType", bound=Section)
 
 
@@ -144,15 +145,20 @@ def _load_file(path: Path, shown: str, model: type[SectionType], problems: list[
 def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:
     """Two sinks that write one table would fence each other for ever."""
     problems = []
-    owners = {QUARANTINE: "every stream's quarantine"}
+    owners = {(LAKE, QUARANTINE): "every stream's quarantine"}
     for name, (file, spec) in specs.items():
         for sink, settings in spec.sinks.items():
-            if settings.table in owners:
-                complaint = f"sinks.{sink}.table is {settings.table!r}, which belongs to {owners[settings.table]} already."
+            place = (LAKE, settings.table) if isinstance(settings, DeltaAppend) else _in_database(settings)
+            if place in owners:
+                complaint = f"sinks.{sink}.table is {settings.table!r}, which belongs to {owners[place]} already."
                 problems.append(file.problem(complaint, "sinks", sink, "table"))
-            owners.setdefault(settings.table, f"{name}.{sink}")
+            owners.setdefault(place, f"{name}.{sink}")
             if sink == QUARANTINE:
                 problems.append(
                     file.problem(f"a sink cannot be called {sink!r}: every stream has its quarantine.", "sinks", sink)
                 )
     return problems
+
+
+def _in_database(sink: PostgresSink) -> tuple[str, str]:
+    return sink.connection, sink.table if "." in sink.table else f"{PUBLIC}.{sink.table}"

@@ -6,8 +6,9 @@ from include.contract.expressions import ExpressionRefused, columns_of
 from include.contract.identity import READABLE_COLUMNS
 from include.contract.problems import Problem, nearest
 from include.contract.spark_types import is_simple, is_type
-from include.contract.stream_spec import RecordSchema, StreamSpec
+from include.contract.stream_spec import DeltaAppend, PostgresSink, PostgresTotals, PostgresUpsert, RecordSchema, StreamSpec
 
+LONGEST_NAME = 63 - len("_max")  # bytes, in PostgreSQL; a longer name would be cut off
 MakeProblem = Callable[..., Problem]
 NO_TYPE = "which is no Spark SQL type that JSON can hold, such as string, bigint, decimal(12,2), timestamp or array<string>"
 
@@ -32,8 +33,30 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
     problems += _check_names("keep", spec.keep or [], decoded, problem, "keep")
     problems += _check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
     for sink, settings in spec.sinks.items():
-        problems += _check_partitioning(sink, settings.partition_by, output, schema, problem)
+        if isinstance(settings, DeltaAppend):
+            problems += _check_partitioning(sink, settings.partition_by, output, schema, problem)
+        else:
+            problems += _check_postgres(sink, settings, output, problem)
     return problems
+
+
+def _check_postgres(sink: str, settings: PostgresSink, output: list[str], problem: MakeProblem) -> list[Problem]:
+    named = {"key": settings.key}
+    if isinstance(settings, PostgresUpsert):
+        named["order"] = [settings.order]
+    problems: list[Problem] = []
+    if isinstance(settings, PostgresTotals):
+        named |= {"sum": settings.sum, "min": settings.min, "max": settings.max}
+        problems += _doubles([*settings.key, *settings.totals], f"sinks.{sink}", problem, "sinks", sink)
+        if not settings.totals:
+            problems.append(problem(f"sinks.{sink} has no totals: give it sum, count, min or max.", "sinks", sink))
+    for name, columns in named.items():
+        problems += _check_names(f"sinks.{sink}.{name}", columns, output, problem, "sinks", sink, name)
+    too_long = [name for name in output if len(name) > LONGEST_NAME]
+    return [
+        *problems,
+        *(problem(f"sinks.{sink}: PostgreSQL has no names as long as {name!r}.", "sinks", sink) for name in too_long),
+    ]
 
 
 def _check_partitioning(

@@ -8,7 +8,7 @@ from include.contract.catalog import Stream
 from include.contract.stream_spec import RecordSchema, StreamSpec
 
 HASH_LENGTH = 16
-HASH_VERSION = 1  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
+HASH_VERSION = 2  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
 
 
 def spec_hash(stream: Stream) -> str:

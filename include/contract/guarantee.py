@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
+from include.contract.stream_spec import DeltaAppend, Sink
 
 
 @dataclass(frozen=True)
@@ -14,16 +15,29 @@ class Guarantee:
 
 
 def guarantees(stream: Stream, environment: Environment) -> list[Guarantee]:
-    return [_delta_append(stream, sink, environment) for sink in stream.spec.sinks]
+    return [_guarantee(sink, settings, environment) for sink, settings in stream.spec.sinks.items()]
 
 
-def _delta_append(stream: Stream, sink: str, environment: Environment) -> Guarantee:
-    settings = stream.spec.sinks[sink]
+def _guarantee(sink: str, settings: Sink, environment: Environment) -> Guarantee:
     if "://" in environment.lake:
         return Guarantee(sink, "none: refused at start", (f"that {environment.lake} keeps two drivers apart is not shown (P4)",))
-    reasons = (
-        f"rows, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)",
-        "expressions look at one row and give the same answer on replay, so a replayed batch is the same batch",
-        "records that cannot be decoded are quarantined before the commit, never dropped (P3.3)",
+    return Guarantee(
+        sink,
+        "exactly once",
+        (
+            _commits_together(settings),
+            "expressions look at one row and give the same answer on replay, so a replayed batch is the same batch",
+            "records that cannot be decoded are quarantined before the commit, never dropped (P3.3)",
+        ),
     )
-    return Guarantee(sink, "exactly once", reasons)
+
+
+def _commits_together(settings: Sink) -> str:
+    if isinstance(settings, DeltaAppend):
+        return f"rows, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)"
+    what = {
+        "postgres_insert_new": "the first row of each key",
+        "postgres_upsert": "the newest row of each key",
+        "postgres_totals": "totals, each record added once",
+    }[settings.kind]
+    return f"{what}, rejects, tidemark and ledger become visible in one transaction of {settings.connection} (P5)"

@@ -6,6 +6,7 @@ from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import quarantine_table
+from include.contract.stream_spec import PUBLIC, DeltaAppend, Sink
 
 
 class NoObjectStoreYet(StreamFailure):
@@ -15,8 +16,23 @@ class NoObjectStoreYet(StreamFailure):
 
 
 @dataclass(frozen=True)
+class DatabaseTable:
+    """A table in a database, by the id of a connection."""
+
+    connection: str
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name} of {self.connection}"
+
+
+Place = str | DatabaseTable  # a Delta table is its path
+
+
+@dataclass(frozen=True)
 class Places:
-    sinks: dict[str, str]
+    sinks: dict[str, Place]
     quarantine: str
 
     @classmethod
@@ -27,5 +43,12 @@ class Places:
                 state="Nothing was started.",
                 next_step="Use a lake on a file system.",
             )
-        sinks = {name: environment.lake_path(sink.table) for name, sink in sorted(stream.spec.sinks.items())}
+        sinks = {name: _place(sink, environment) for name, sink in sorted(stream.spec.sinks.items())}
         return cls(sinks, environment.lake_path(quarantine_table(stream.name)))
+
+
+def _place(sink: Sink, environment: Environment) -> Place:
+    if isinstance(sink, DeltaAppend):
+        return environment.lake_path(sink.table)
+    schema, _, name = sink.table.rpartition(".")
+    return DatabaseTable(sink.connection, schema or PUBLIC, name)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -50,17 +50,22 @@ def from_validation(file: str, located: LocatedYaml, model: type[BaseModel], err
 
 
 def _translate(file: str, located: LocatedYaml, model: type[BaseModel], detail: ErrorDetails) -> Problem:
-    path: Path = tuple(part for part in detail["loc"] if part != "[key]")
+    located_path: Path = tuple(part for part in detail["loc"] if part != "[key]")
+    path = _as_written(located.data, located_path)
     key = ".".join(str(part) for part in path) or "the file"
     value = _shown(detail["input"])
     match detail["type"]:
         case "missing":
             complaint = f"{key} is missing."
         case "extra_forbidden":
-            complaint = f"{key} is not a key that is known here.{nearest(path[-1], _keys_at(model, path[:-1]))}"
+            complaint = f"{key} is not a key that is known here.{nearest(path[-1], _keys_at(model, located_path[:-1]))}"
         case "literal_error":
-            valid = [str(detail["ctx"]["expected"]).split("'")[position] for position in _odd(detail["ctx"]["expected"])]
-            complaint = f"{key} is {value}, but must be {' or '.join(valid)}.{nearest(detail['input'], valid)}"
+            complaint = f"{key} is {value}, but must be {_one_of(detail['ctx']['expected'], detail['input'])}"
+        case "union_tag_not_found":
+            complaint = f"{key}.{_unquoted(detail)} is missing."
+        case "union_tag_invalid":
+            path, tag = (*path, _unquoted(detail)), detail["ctx"]["tag"]
+            complaint = f"{key}.{path[-1]} is {tag!r}, but must be {_one_of(detail['ctx']['expected_tags'], tag)}"
         case "value_error":
             complaint = f"{key} is {value}, which {detail['ctx']['error']}."
         case "string_pattern_mismatch":
@@ -70,8 +75,28 @@ def _translate(file: str, located: LocatedYaml, model: type[BaseModel], detail: 
     return Problem(file, located.line_of(path), complaint)
 
 
-def _odd(quoted: str) -> range:
-    return range(1, len(quoted.split("'")), 2)
+def _as_written(data: Any, path: Path) -> Path:
+    """Where there are several kinds of a thing, pydantic puts the kind into the path; the file has it as a value."""
+    written: list[str | int] = []
+    for part in path:
+        if isinstance(data, dict) and part not in data and data.get("kind") == part:
+            continue
+        written.append(part)
+        data = data.get(part) if isinstance(data, dict) else None
+    return tuple(written)
+
+
+def _one_of(quoted: object, value: object) -> str:
+    valid = str(quoted).split("'")[1::2]
+    return f"{' or '.join(valid)}.{nearest(value, valid)}"
+
+
+def _unquoted(detail: ErrorDetails) -> str:
+    return str(detail["ctx"]["discriminator"]).strip("'")
+
+
+def _is_kind(model: type[BaseModel], name: object) -> bool:
+    return name in get_args(model.model_fields["kind"].annotation)
 
 
 def _shown(value: Any) -> str:
@@ -88,6 +113,8 @@ def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
             current = fields.get(str(part))
         elif get_origin(current) is dict:
             current = get_args(current)[1]
+        elif get_origin(current) is Annotated:  # one of several kinds
+            current = next((kind for kind in get_args(get_args(current)[0]) if _is_kind(kind, part)), None)
     if isinstance(current, type) and issubclass(current, BaseModel):
         return [field.alias or name for name, field in current.model_fields.items()]
     return []

@@ -9,6 +9,7 @@ from include.contract.quantities import ByteCount, Duration
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]  # a leading _ is for our own columns
+PUBLIC = "public"  # PostgreSQL's schema for a table that names none
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -46,9 +47,52 @@ class Decode(Section):
 
 
 class DeltaAppend(Section):
+    """Every row, in a table of the lake."""
+
     kind: Literal["delta_append"]
     table: Name
     partition_by: list[ColumnName] = []
+
+
+class PostgresTable(Section):
+    """A table of a database, with or without its schema; rows are told apart by `key`."""
+
+    connection: Name
+    table: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+    key: Annotated[list[ColumnName], Field(min_length=1)]
+
+
+class PostgresInsertNew(PostgresTable):
+    """The first row of each key; later ones are counted as duplicates."""
+
+    kind: Literal["postgres_insert_new"]
+
+
+class PostgresUpsert(PostgresTable):
+    """The newest row of each key, by `order`; older ones are counted as superseded."""
+
+    kind: Literal["postgres_upsert"]
+    order: ColumnName
+
+
+class PostgresTotals(PostgresTable):
+    """Totals of each key. A column that is summed keeps its name; of others there are `<column>_min` and `<column>_max`."""
+
+    kind: Literal["postgres_totals"]
+    sum: list[ColumnName] = []
+    count: ColumnName | None = None
+    min: list[ColumnName] = []
+    max: list[ColumnName] = []
+
+    @property
+    def totals(self) -> list[str]:
+        """The names of the table's columns beside the key."""
+        counted = [self.count] if self.count else []
+        return [*self.sum, *counted, *(f"{name}_min" for name in self.min), *(f"{name}_max" for name in self.max)]
+
+
+PostgresSink = PostgresInsertNew | PostgresUpsert | PostgresTotals
+Sink = Annotated[DeltaAppend | PostgresSink, Field(discriminator="kind")]
 
 
 class Reconcile(Section):
@@ -73,6 +117,6 @@ class StreamSpec(Section):
     select: dict[ColumnName, Text] = {}
     keep: list[ColumnName] | None = None
     trigger: Duration
-    sinks: Annotated[dict[Name, DeltaAppend], Field(min_length=1)]
+    sinks: Annotated[dict[Name, Sink], Field(min_length=1)]
     reconcile: Reconcile
     health: Health

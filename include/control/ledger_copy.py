@@ -4,9 +4,10 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import execute_values
 from pydantic import BaseModel, ConfigDict
 
+from include.contract.places import Place
 from include.control.database import ControlDatabase
-from include.tidemarks.delta_sink import first_to_copy, read_ledger
 from include.tidemarks.note import LedgerLine, Note
+from include.tidemarks.sink_state import first_to_copy, read_ledger
 
 COPIED_AT_ONCE = 2_000  # commits; a copy that begins anew catches up in steps, each a short transaction
 COUNTS = ("read", "delivered", "quarantined", "rejected", "filtered", "superseded", "duplicates", "late", "lost")
@@ -19,13 +20,13 @@ class CopiedLine(BaseModel):
     spec_hash: str
 
 
-def catch_up(control: ControlDatabase, stream: str, sink: str, table: str) -> bool:
+def catch_up(control: ControlDatabase, stream: str, sink: str, place: Place) -> bool:
     """Copies what the sink's log has and the copy has not, in steps: False when nothing was left to copy. The log is read
     outside of the transaction, which must be short."""
     with control.transaction() as cursor:
         copied = _copied_version(cursor, stream, sink)
-    began = first_to_copy(table, copied)
-    notes, up_to = read_ledger(table, stream, sink, began, COPIED_AT_ONCE)
+    began = first_to_copy(place, copied)
+    notes, up_to = read_ledger(place, stream, sink, began, COPIED_AT_ONCE)
     if up_to == copied:
         return False
     with control.transaction() as cursor:

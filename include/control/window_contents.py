@@ -58,6 +58,7 @@ class Counted(_Part):
     table_checksum: str = "0"
     quarantine_rows: int = 0
     quarantine_coordinates: int = 0
+    reject_rows: int = 0
 
 
 class Difference(_Part):

@@ -23,7 +23,8 @@ from include.processes.sessions import processes_of_program
 
 PASSWORD = "postgres_password"  # the name of the secret, not the secret
 SUPERUSER = "tidemark"
-DATABASES = ("airflow", "tidemark")
+WAREHOUSE = "warehouse"  # where streams write tables; also the id of its connection
+DATABASES = ("airflow", "tidemark", WAREHOUSE)
 SERVER_USER = "nobody"  # PostgreSQL refuses to run as root; only a root user of the machine ever needs this
 
 

@@ -15,7 +15,7 @@ from include.local_stack.job_environment import job_environment
 from include.local_stack.kafka import Kafka
 from include.local_stack.part import Part
 from include.local_stack.ports import Ports
-from include.local_stack.postgres import Postgres
+from include.local_stack.postgres import WAREHOUSE, Postgres
 from include.local_stack.progress import say, step
 from include.local_stack.status import PartStatus, describe
 from include.processes.interruptions import held_back
@@ -63,8 +63,8 @@ class Stack:
         return ApiServer(self.home, self.ports.chosen, self.airflow_environment)
 
     def job_environment(self) -> dict[str, str]:
-        kafka, control = self.kafka.connection, self.postgres.connection("tidemark")
-        return job_environment(self.home, self.environment, self.settings, kafka, control)
+        control, warehouse = self.postgres.connection("tidemark"), self.postgres.connection(WAREHOUSE)
+        return job_environment(self.home, self.environment, self.settings, self.kafka.connection, control, warehouse)
 
     def airflow_environment(self) -> dict[str, str]:
         database = self.postgres.connection("airflow")

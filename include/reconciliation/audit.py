@@ -7,20 +7,22 @@ history: whatever was added or removed since the last window is accounted for, o
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from include.contract.places import Place
 from include.control.database import ControlDatabase
 from include.control.ledger_copy import CopiedLine, read_copied
 from include.control.window_contents import Audited, Booked, Segment
 from include.control.windows import Window
 from include.reconciliation.commits import commits_after, commits_between, foreign_changes
-from include.tidemarks.delta_log import Commit, DeltaLog
+from include.tidemarks.commit import Commit
+from include.tidemarks.logs import log_of
 from include.tidemarks.note import Kind, LedgerLine, Note
 
 COUNTS = tuple(Booked.model_fields)
 TOLD = 20  # findings; more of them say nothing new
 
 
-def audit_window(control: ControlDatabase, window: Window, table: str) -> Audited:
-    log = DeltaLog(table)
+def audit_window(control: ControlDatabase, window: Window, place: Place) -> Audited:
+    log = log_of(place)
     commits = (
         commits_between(log, window.after_version, window.up_to_version)
         if window.by_hand

@@ -6,13 +6,15 @@ A window is a run of commits. Their notes say by which offsets each moved the ti
 from collections.abc import Mapping
 
 from include.contract.errors import TidemarkError
+from include.contract.places import Place
 from include.control.database import ControlDatabase
 from include.control.ledger_copy import catch_up, versions_of
 from include.control.windows import Chosen, Window, newest_closed, reopen, write_window
 from include.reconciliation.commits import commits_after, commits_between, first_mark, foreign_changes, of_one_epoch
-from include.tidemarks.delta_log import Commit, DeltaLog
-from include.tidemarks.delta_sink import read_sink
+from include.tidemarks.commit import Commit, SinkLog
+from include.tidemarks.logs import log_of
 from include.tidemarks.note import Tidemark
+from include.tidemarks.sink_state import read_sink
 
 WINDOW_RECORDS = 5_000_000  # measured in about a minute on 2 cores; a longer backlog is judged in several runs
 
@@ -21,13 +23,13 @@ class RangeUnknown(TidemarkError):
     """A window that was asked for by hand, of offsets that no commit is known to hold."""
 
 
-def choose_window(control: ControlDatabase, stream: str, sink: str, table: str, run: str) -> Window | None:
+def choose_window(control: ControlDatabase, stream: str, sink: str, place: Place, run: str) -> Window | None:
     """None if the sink has no tidemark yet, or nothing has happened to it since the last window."""
-    state = read_sink(table, stream, sink)
+    state = read_sink(place, stream, sink)
     if state.tidemark is None or state.version is None:
         return None
-    _complete_copy(control, stream, sink, table)
-    last, commits = _reopen_what_went_back(control, stream, sink, DeltaLog(table), state.version)
+    _complete_copy(control, stream, sink, place)
+    last, commits = _reopen_what_went_back(control, stream, sink, log_of(place), state.version)
     chosen = _choose(stream, sink, run, last, commits, state.version)
     if chosen is None:
         return None
@@ -36,20 +38,20 @@ def choose_window(control: ControlDatabase, stream: str, sink: str, table: str, 
 
 
 def choose_by_hand(
-    control: ControlDatabase, stream: str, sink: str, table: str, run: str, ranges: Mapping[int, tuple[int, int]]
+    control: ControlDatabase, stream: str, sink: str, place: Place, run: str, ranges: Mapping[int, tuple[int, int]]
 ) -> Window:
     """The smallest run of commits that holds these offsets, in the table as it is now."""
-    state = read_sink(table, stream, sink)
+    state = read_sink(place, stream, sink)
     if state.tidemark is None or state.version is None:
         raise _unknown(stream, sink, ranges)
-    _complete_copy(control, stream, sink, table)
+    _complete_copy(control, stream, sink, place)
     with control.transaction() as cursor:
         versions = [versions_of(cursor, stream, sink, state.tidemark.epoch, number, *span) for number, span in ranges.items()]
         if None in versions:
             raise _unknown(stream, sink, ranges)
     known = [span for span in versions if span is not None]
     after, up_to = min(first for first, _ in known) - 1, max(last for _, last in known)
-    commits = commits_between(DeltaLog(table), after, up_to)
+    commits = commits_between(log_of(place), after, up_to)
     mark = _newest_mark(commits)
     if mark is None:
         raise _unknown(stream, sink, ranges)
@@ -59,9 +61,9 @@ def choose_by_hand(
         return write_window(cursor, chosen)
 
 
-def _complete_copy(control: ControlDatabase, stream: str, sink: str, table: str) -> None:
+def _complete_copy(control: ControlDatabase, stream: str, sink: str, place: Place) -> None:
     """The driver copies its ledger as it goes; what it had not told when it died is copied here."""
-    while catch_up(control, stream, sink, table):
+    while catch_up(control, stream, sink, place):
         pass
 
 
@@ -98,7 +100,7 @@ def _newest_mark(commits: list[Commit]) -> Tidemark | None:
 
 
 def _reopen_what_went_back(
-    control: ControlDatabase, stream: str, sink: str, log: DeltaLog, newest: int
+    control: ControlDatabase, stream: str, sink: str, log: SinkLog, newest: int
 ) -> tuple[Window | None, list[Commit]]:
     """P7.2: what was judged of commits that a RESTORE took away, or that a table put back from a backup does not have, is not
     there any more. Returns the window to go on from, and the commits since."""
@@ -112,7 +114,7 @@ def _reopen_what_went_back(
             reopen(cursor, last.id, f"The table went back: commit {last.up_to_version}, with which this window ended, is gone.")
 
 
-def _go_back_below(log: DeltaLog, commits: list[Commit], version: int) -> bool:
+def _go_back_below(log: SinkLog, commits: list[Commit], version: int) -> bool:
     return any(commit.operation == "RESTORE" and log.restored_version(commit) < version for commit in commits)
 
 

@@ -2,11 +2,11 @@
 
 from itertools import takewhile
 
-from include.tidemarks.delta_log import Commit, DeltaLog, LogUnreadable
-from include.tidemarks.delta_sink import judge
+from include.tidemarks.commit import Commit, LogUnreadable, SinkLog
+from include.tidemarks.sink_state import judge
 
 
-def commits_after(log: DeltaLog, newest: int, version: int) -> list[Commit]:
+def commits_after(log: SinkLog, newest: int, version: int) -> list[Commit]:
     """What a RESTORE took away is not among them. What Delta cleaned up before anybody audited it is missing at their beginning:
     the audit then finds a gap."""
     found: list[Commit] = []
@@ -18,7 +18,7 @@ def commits_after(log: DeltaLog, newest: int, version: int) -> list[Commit]:
     return found[::-1]
 
 
-def commits_between(log: DeltaLog, version: int, up_to: int) -> list[Commit]:
+def commits_between(log: SinkLog, version: int, up_to: int) -> list[Commit]:
     return list(log.between(version, up_to))
 
 

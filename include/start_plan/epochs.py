@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from include.start_plan.world import World
-from include.tidemarks.delta_sink import SinkState
 from include.tidemarks.note import Tidemark
+from include.tidemarks.sink_state import SinkState
 
 
 @dataclass(frozen=True)

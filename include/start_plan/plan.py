@@ -10,7 +10,7 @@ from include.contract.identity import QUARANTINE
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.epochs import Epoch, find_epoch, tell_what_ends, within
 from include.start_plan.world import World
-from include.tidemarks.delta_sink import SinkState
+from include.tidemarks.sink_state import SinkState
 from include.topics.topic import TopicState
 
 

@@ -7,7 +7,7 @@ from include.contract.identity import QUARANTINE
 from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import knows_sink
-from include.tidemarks.delta_sink import SinkState, TidemarkLost, read_sink
+from include.tidemarks.sink_state import SinkState, TidemarkLost, read_sink
 from include.topics.topic import Topic, TopicState
 
 

@@ -10,14 +10,14 @@ from include.contract.connections import read_connection
 from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
 from include.contract.fingerprint import from_snapshot, spec_hash
-from include.contract.places import Places
+from include.contract.places import Place, Places
 from include.control.database import ControlDatabase
 from include.control.desired import Desired, Pause, read_desired, read_pause
 from include.control.drivers import Launched, newest_generation, read_batches, read_ends, read_open_launches
 from include.control.stream_states import StreamState, read_states
 from include.supervision.launcher import Launcher
 from include.supervision.observation import Driver, Lag, Limits, Observation
-from include.tidemarks.delta_sink import SinkState
+from include.tidemarks.sink_state import SinkState
 from include.tidemarks.sink_watch import SinkWatch
 from include.topics.topic import BrokerSilent, Topic, TopicMissing, TopicState
 
@@ -36,7 +36,7 @@ class Observer:
         self._environment = environment
         self._launcher = launcher
         self._topics: dict[tuple[str, str], Topic] = {}
-        self._watches: dict[tuple[str, str], SinkWatch] = {}
+        self._watches: dict[tuple[str, str, Place], SinkWatch] = {}
         self._silent: set[str] = set()  # brokers that gave no answer in this look
 
     def observe(self, catalog: Catalog, names: Iterable[str] | None = None) -> list[Observation]:
@@ -74,10 +74,10 @@ class Observer:
 
     def _sinks(self, stream: Stream) -> dict[str, SinkState]:
         places = Places.of(stream, self._environment)
-        return {name: self._watch(stream.name, name, table).look() for name, table in places.sinks.items()}
+        return {name: self._watch(stream.name, name, place).look() for name, place in places.sinks.items()}
 
-    def _watch(self, stream: str, sink: str, table: str) -> SinkWatch:
-        return self._watches.setdefault((stream, table), SinkWatch(table, stream, sink))
+    def _watch(self, stream: str, sink: str, place: Place) -> SinkWatch:
+        return self._watches.setdefault((stream, sink, place), SinkWatch(place, stream, sink))
 
     def _lag(self, stream: Stream, sinks: dict[str, SinkState], look: "_Look") -> Lag:
         topic = self._ask(self._topic(stream))

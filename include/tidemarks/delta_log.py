@@ -4,46 +4,14 @@ Only `newest_with_transaction`, `has_rows` and a RESTORE to a time load the tabl
 """
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
 
-from include.contract.exit_class import ExitClass, StreamFailure
-from include.tidemarks.note import Note, read_note
-
-
-class LogUnreadable(StreamFailure):
-    """A version that must be read is missing or damaged."""
-
-    exit_class = ExitClass.SINK_WENT_BACK
-
-
-@dataclass(frozen=True)
-class Commit:
-    version: int
-    operation: str
-    parameters: Mapping[str, Any]
-    user_metadata: str | None
-    transactions: Mapping[str, int]
-    files_removed: int  # with their rows: compaction, which keeps the rows, is not counted
-    statistics: tuple[str | None, ...]  # of the files added with their rows
-    table_id: str | None
-
-    @cached_property
-    def note(self) -> Note | None:
-        return read_note(self.version, self.user_metadata)
-
-    @cached_property
-    def rows_added(self) -> int | None:
-        """None if a file does not say."""
-        counts = [json.loads(text or "{}").get("numRecords") for text in self.statistics]
-        return None if None in counts else sum(counts)
+from include.tidemarks.commit import Commit, LogUnreadable
 
 
 class DeltaLog:
@@ -82,11 +50,12 @@ class DeltaLog:
     def has(self, version: int) -> bool:
         return self._file(version).exists()
 
-    def stat(self, version: int) -> os.stat_result | None:
+    def identity_of(self, version: int) -> Hashable | None:
         try:
-            return self._file(version).stat()
+            there = self._file(version).stat()
         except FileNotFoundError:
             return None
+        return there.st_ino, there.st_mtime_ns
 
     def oldest_version(self) -> int:
         """Delta cleans up old commits when a checkpoint of the log holds what they say."""
@@ -123,7 +92,7 @@ class DeltaLog:
         return table.version(), table.transaction_version(app_id)
 
     def has_rows(self) -> bool:
-        return bool(DeltaTable(self.table).file_uris())
+        return self.newest_version() is not None and bool(DeltaTable(self.table).file_uris())
 
     def _versions(self) -> Iterator[int]:
         if self.folder.is_dir():
@@ -162,6 +131,12 @@ def _parse(version: int, actions: list[dict[str, Any]]) -> Commit:
         user_metadata=info.get("userMetadata"),
         transactions={action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action},
         files_removed=sum("remove" in action and action["remove"].get("dataChange", True) for action in actions),
-        statistics=tuple(file.get("stats") for file in added if file.get("dataChange", True)),
+        rows_added=_rows([file.get("stats") for file in added if file.get("dataChange", True)]),
         table_id=next((action["metaData"]["id"] for action in actions if "metaData" in action), None),
     )
+
+
+def _rows(statistics: list[str | None]) -> int | None:
+    """Of the files added with their rows."""
+    counts = [json.loads(text or "{}").get("numRecords") for text in statistics]
+    return None if None in counts else sum(counts)

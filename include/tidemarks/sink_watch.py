@@ -1,44 +1,46 @@
 """Follows one sink from look to look: a look costs what was committed since the last one, not the table's history."""
 
+from collections.abc import Hashable
 from dataclasses import replace
-from os import stat_result
 
 from include.contract.identity import transaction_app_id
-from include.tidemarks.delta_log import Commit, DeltaLog
-from include.tidemarks.delta_sink import SinkState, judge, read_sink
+from include.contract.places import Place
+from include.tidemarks.commit import Commit
+from include.tidemarks.logs import log_of
 from include.tidemarks.note import Kind
+from include.tidemarks.sink_state import SinkState, judge, read_sink
 
 
 class SinkWatch:
     """`look` answers like `read_sink`, which it asks whenever something happened that is not plainly ours."""
 
-    def __init__(self, table: str, stream: str, sink: str) -> None:
-        self._log = DeltaLog(table)
+    def __init__(self, place: Place, stream: str, sink: str) -> None:
+        self._place = place
+        self._log = log_of(place)
         self._stream = stream
         self._sink = sink
         self._app_id = transaction_app_id(stream, sink)
         self._state: SinkState | None = None
-        self._seen: stat_result | None = None  # of the newest commit's file: a table that was put back has another
+        self._seen: Hashable | None = None  # of the newest commit: a table that was put back has another
 
     def look(self) -> SinkState:
         before, self._state = self._state, None  # should the look fail, the next one begins anew
         if before is None or before.version is None or not self._is_same(before.version):
-            state = read_sink(self._log.table, self._stream, self._sink)
+            state = read_sink(self._place, self._stream, self._sink)
         else:
             state = self._advanced(before)
-        self._seen = self._log.stat(state.version) if state.version is not None else None
+        self._seen = self._log.identity_of(state.version) if state.version is not None else None
         self._state = state
         return state
 
     def _is_same(self, version: int) -> bool:
-        there, seen = self._log.stat(version), self._seen
-        return there is not None and seen is not None and (there.st_ino, there.st_mtime_ns) == (seen.st_ino, seen.st_mtime_ns)
+        return self._seen is not None and self._log.identity_of(version) == self._seen
 
     def _advanced(self, state: SinkState) -> SinkState:
         for commit in self._log.after(state.version if state.version is not None else -1):
             following = self._following(state, commit)
             if following is None:
-                return read_sink(self._log.table, self._stream, self._sink)
+                return read_sink(self._place, self._stream, self._sink)
             state = following
         return state
 

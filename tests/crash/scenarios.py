@@ -17,14 +17,14 @@ from pyspark.sql import SparkSession
 from include.contract.exit_class import StreamFailure
 from include.local_stack.home import StackHome
 from include.local_stack.stack import Stack
-from include.tidemarks.delta_sink import TidemarkBroken
+from include.tidemarks.sink_state import TidemarkBroken
 from include.topics.topic import Topic
 from jobs.batch import TopicChanged
 from jobs.failpoints import Failpoint, FailpointReached
-from jobs.fenced_table import Fenced, SinkWentBack
+from jobs.sink import Fenced, SinkWentBack
 from tests.checker import problems
-from tests.crash.warm_jvm import borrowed
 from tests.streams import TrialStream, at, crash, once
+from tests.warm_jvm import borrowed
 
 Scenario = Callable[[Stack, SparkSession, Path], list[str]]
 TWO_SINKS = {

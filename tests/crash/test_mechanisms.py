@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from include.local_stack.stack import Stack
 from tests.crash import scenarios
 from tests.crash.scenarios import SCENARIOS, Scenario
-from tests.crash.warm_jvm import lent
 from tests.running import PROJECT
+from tests.warm_jvm import lent
 
 DOCUMENT = PROJECT / "docs" / "mechanisms.md"
 TREE = ("bench", "config", "dags", "include", "jobs", "tests")
@@ -96,7 +96,7 @@ MECHANISMS = [
         "a tidemark holds only if the one it builds on is there",
         "P4",
         scenarios.a_restore_under_a_running_batch,
-        (("include/tidemarks/delta_sink.py", "if newest.builds_on != holds:", "if False:"),),
+        (("include/tidemarks/sink_state.py", "if newest.builds_on != holds:", "if False:"),),
     ),
     Mechanism(
         "the topic's id is checked before a commit",

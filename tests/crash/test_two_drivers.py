@@ -12,11 +12,11 @@ from include.contract.exit_class import ExitClass
 from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
 from jobs.failpoints import Failpoint
-from jobs.fenced_table import Fenced
 from jobs.levelling import CannotLevel
-from jobs.table_shape import SchemaDiffers
+from jobs.sink import Fenced, SchemaDiffers
 from tests.running import wait_for
 from tests.streams import TrialStream, at, once
+from tests.warm_jvm import lent
 
 
 @pytest.mark.parametrize("point", [Failpoint.IN_WRITE, Failpoint.BEFORE_COMMIT], ids=str)
@@ -25,12 +25,13 @@ def test_a_driver_that_slept_inside_its_write_ends_as_fenced_and_changes_nothing
 ) -> None:
     stream = TrialStream(stack, tmp_path)
     stream.send(600, bad=3)
-    sleeper = stream.start(failpoint=f"{point}=stop@2")
-    wait_for("the first driver to stop inside its write", lambda: _is_stopped(sleeper.pid), 120)
-    stream.run(spark)
-    versions = len(stream.notes())
-    sleeper.send_signal(signal.SIGCONT)
-    assert sleeper.wait(60) == ExitClass.FENCED.code, stream.log()
+    with lent(spark) as jvm:
+        sleeper = stream.start(failpoint=f"{point}=stop@2", jvm=jvm)
+        wait_for("the first driver to stop inside its write", lambda: _is_stopped(sleeper.pid), 120)
+        stream.run(spark)
+        versions = len(stream.notes())
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.wait(60) == ExitClass.FENCED.code, stream.log()
     assert "generation 2 writes it, this is 1" in stream.log()
     assert len(stream.notes()) == versions
     assert stream.problems() == []

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from include.contract.catalog import load_streams
 from include.contract.connections import Connection, variable_name
 from include.contract.environment import load_environment
+from include.contract.stream_spec import DeltaAppend
 from include.local_stack.compose_env import NAMES, main, write_env
 from include.local_stack.postgres import program
 from include.local_stack.prepare import UV
@@ -98,7 +100,9 @@ def test_each_rule_can_be_broken(compose: Compose, service: str, change: Callabl
 def test_every_connection_that_the_environment_names_is_there(compose: Compose) -> None:
     named = load_environment("small_host")
     wanted = (named.spark, named.kafka, named.control)
-    variables = {*(variable_name(one.connection) for one in wanted), variable_name(named.housekeeping.airflow_connection)}
+    sinks = [sink for stream in load_streams().values() for sink in stream.spec.sinks.values()]
+    ids = {*(one.connection for one in wanted), *(sink.connection for sink in sinks if not isinstance(sink, DeltaAppend))}
+    variables = {variable_name(one) for one in (*ids, named.housekeeping.airflow_connection)}
     given = compose["services"]["scheduler"]["environment"]
     assert variables == {variable for variable in given if variable.startswith("AIRFLOW_CONN_")}
     airflow = Connection(**{k: v for k, v in json.loads(given["AIRFLOW_CONN_AIRFLOW_DB"]).items() if k != "conn_type"})

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from include.contract.catalog import Stream, load_streams
+from include.contract.stream_spec import SchemaField
 from jobs.decode import decode
 from jobs.explain import Reason, explain
 from tests.streams import damaged
@@ -51,6 +52,18 @@ def test_a_good_record_becomes_typed_columns(spark: SparkSession, stream: Stream
     assert row._reason is None
     assert row._record.asDict() | {"ts": None} == {**GOOD, "amount": Decimal("12.50"), "ts": None}
     assert row._record.ts.astimezone(UTC) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("kind", ["decimal(38,8)", "numeric(30,8)", "dec(20,8)"])
+def test_a_decimal_keeps_every_digit(kind: str, spark: SparkSession, stream: Stream) -> None:
+    """Spark's parser reads a number as text by way of a double, which holds 15 digits."""
+    fields = stream.schema.fields | {"amount": SchemaField(type=kind, required=True)}
+    long = Stream(stream.name, stream.spec, stream.schema.model_copy(update={"fields": fields}))
+    values = ["123456789012.12345678", "-123456789012.00000001", "1e3", "7", '"999999999999.99999999"']
+    texts = [changed(amount="HERE").replace(b'"HERE"', value.encode()) for value in values]
+    rows = decoded(spark, long, [*texts, changed(amount="much"), changed(amount=None)])
+    assert [row._record.amount for row in rows[:-2]] == [Decimal(value.strip('"')) for value in values]
+    assert [row._reason for row in rows[-2:]] == [Reason.WRONG_TYPE, Reason.MISSING_FIELD]
 
 
 BAD: dict[str, tuple[bytes | None, Reason, str]] = {

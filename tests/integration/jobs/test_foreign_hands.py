@@ -11,10 +11,9 @@ from include.contract.exit_class import ExitClass
 from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
 from include.tidemarks.delta_log import DeltaLog
-from include.tidemarks.delta_sink import ForeignTidemark, RowsWithoutTidemark, TidemarkBroken, TidemarkLost, read_sink
+from include.tidemarks.sink_state import ForeignTidemark, RowsWithoutTidemark, TidemarkBroken, TidemarkLost, read_sink
 from jobs.failpoints import Failpoint
-from jobs.fenced_table import SinkWentBack
-from jobs.table_shape import SchemaDiffers
+from jobs.sink import SchemaDiffers, SinkWentBack
 from jobs.take_over import StartRefused
 from tests.running import wait_for
 from tests.streams import TrialStream, at, exit_class_of, once

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
 from include.tidemarks import sink_watch
-from include.tidemarks.delta_sink import SinkState, read_sink
+from include.tidemarks.sink_state import SinkState, read_sink
 from include.tidemarks.sink_watch import SinkWatch
 from tests.streams import TrialStream
 

@@ -23,10 +23,18 @@ from tests.streams import TrialStream
 
 
 class Trial:
-    def __init__(self, stack: Stack, spark: SparkSession, folder: Path, control: ControlDatabase, **changes: Any) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        spark: SparkSession,
+        folder: Path,
+        control: ControlDatabase,
+        stream: TrialStream | None = None,
+        **changes: Any,
+    ) -> None:
         self.spark = spark
         self.control = control
-        self.stream = TrialStream(stack, folder, own_control=control, changes=changes)
+        self.stream = stream or TrialStream(stack, folder, own_control=control, changes=changes)
 
     def deliver(self, count: int, **fates: int) -> None:
         self.stream.send(count, **fates)

@@ -48,7 +48,7 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "owner:", "ownr:", "orders_raw.yaml:2: ownr is not a key that is known here. Did you mean 'owner'?"),
         (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
         (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
-        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append. Did you mean"),
+        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
         (STREAM, "schema: order,", "schema: orders,", "orders_raw.yaml:4: decode.schema is 'orders', but there is no config/schemas/orders.yaml. Did you mean 'order'?"),
         (STREAM, "200000", "many", "source.max_records_per_batch is 'many': input should be a valid integer"),
         (STREAM, "200000", "0", "source.max_records_per_batch is 0: input should be greater than 0"),
@@ -123,7 +123,7 @@ def test_a_table_is_not_partitioned_by_a_column_of_many_values(config: Path) -> 
 def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
     (config / "streams" / "bad.yaml").write_text("description: bad\n")
     catalog = read_catalog(config)
-    assert list(catalog.streams) == ["orders_raw"]
+    assert list(catalog.streams) == ["orders_raw", "orders_to_postgres", "user_metrics"]
     assert {problem.file for problem in catalog.problems} == {"config/streams/bad.yaml"}
 
 

@@ -1,6 +1,5 @@
 """The audit of a window's ledger, as a table: what each kind of damage is called."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -9,7 +8,7 @@ import pytest
 from include.control.ledger_copy import CopiedLine
 from include.control.windows import Window
 from include.reconciliation.audit import audit
-from include.tidemarks.delta_log import Commit
+from include.tidemarks.commit import Commit
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 
 HASH = "made by this"
@@ -26,7 +25,7 @@ def batch(version: int, *lines: LedgerLine, offsets: dict[int, int], rows: int |
         tidemark=mark, made_by=spec_hash, ledger=lines,
     )  # fmt: skip
     written = sum(line.delivered for line in lines) if rows is None else rows
-    return Commit(version, "WRITE", {}, note.to_json(), {}, 0, (json.dumps({"numRecords": written}),), None)
+    return Commit(version, "WRITE", {}, note.to_json(), {}, 0, written, None)
 
 
 def line(partition: int, start: int, end: int, **counts: int) -> LedgerLine:
@@ -35,7 +34,7 @@ def line(partition: int, start: int, end: int, **counts: int) -> LedgerLine:
 
 FIRST = batch(1, line(0, 0, 10), line(1, 5, 15), offsets={0: 10, 1: 15})
 SECOND = batch(2, line(0, 10, 20), offsets={0: 20, 1: 15})
-STRANGER = Commit(2, "WRITE", {}, None, {}, 0, ('{"numRecords": 3}',), None)
+STRANGER = Commit(2, "WRITE", {}, None, {}, 0, 3, None)
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,9 @@ CASES = {
     "an equation that is not true": Case([FIRST, batch(2, line(0, 10, 20, read=10, delivered=8, filtered=1), offsets={0: 20, 1: 15})], "books 10 records read for offsets 10 to 20, but 9 accounted for"),
     "rows that are not booked": Case([FIRST, batch(2, line(0, 10, 20), offsets={0: 20, 1: 15}, rows=11)], "version 2 books 10 delivered, but Delta's log counts 11 rows"),
     "a stranger's rows": Case([FIRST, STRANGER, replace(SECOND, version=3)], "somebody's WRITE (version 2) added 3 rows"),
-    "a stranger's removal": Case([FIRST, replace(STRANGER, statistics=(), files_removed=2), replace(SECOND, version=3)], "removed 2 files with their rows"),
-    "compaction": Case([FIRST, replace(STRANGER, operation="OPTIMIZE", statistics=()), replace(SECOND, version=3)], ""),
-    "a file without statistics": Case([FIRST, replace(SECOND, statistics=(None,))], "Delta's log counts None rows"),
+    "a stranger's removal": Case([FIRST, replace(STRANGER, rows_added=0, files_removed=2), replace(SECOND, version=3)], "removed 2 files with their rows"),
+    "compaction": Case([FIRST, replace(STRANGER, operation="OPTIMIZE", rows_added=0), replace(SECOND, version=3)], ""),
+    "a file without statistics": Case([FIRST, replace(SECOND, rows_added=None)], "Delta's log counts None rows"),
 }  # fmt: skip
 
 

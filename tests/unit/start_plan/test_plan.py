@@ -9,8 +9,8 @@ from include.contract.exit_class import ExitClass
 from include.start_plan.approvals import Approvals, ApprovedLoss
 from include.start_plan.plan import Verdict, plan_start
 from include.start_plan.world import World
-from include.tidemarks.delta_sink import ForeignChange, SinkState
 from include.tidemarks.note import ADOPTED, Kind, Note, Tidemark
+from include.tidemarks.sink_state import ForeignChange, SinkState
 from include.topics.topic import TopicState
 
 HASH = "ours"

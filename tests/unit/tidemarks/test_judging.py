@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from include.tidemarks.delta_log import DeltaLog
-from include.tidemarks.delta_sink import judge
+from include.tidemarks.sink_state import judge
 
 REMOVE = {"remove": {"path": "a.parquet", "dataChange": True}}
 REWRITE = {"remove": {"path": "a.parquet", "dataChange": False}}

@@ -1,8 +1,11 @@
 """One JVM for several Python processes: the tests own a warm one, and lend it to a process that runs another copy of the product.
 
-What ends or stops a JVM is tested with drivers that have one of their own.
+As a module it is a driver like jobs.run_stream, which may be killed or stopped with nothing but its Python. What ends a JVM is
+tested with drivers that have one of their own.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +14,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from include.spark_settings import PROJECT
+from jobs.failpoints import VARIABLE
+from jobs.run_stream import main
 
 
 @contextmanager
@@ -26,12 +31,18 @@ def lent(spark: SparkSession) -> Iterator[dict[str, str]]:
         server.shutdown()
 
 
-def borrowed() -> SparkSession:
+def borrowed(name: str = "borrowed") -> SparkSession:
     """In the other process. Its Python workers import its own copy of the product."""
     gateway = launch_gateway()
     jvm = gateway.jvm
     context = jvm.org.apache.spark.SparkContext.getOrCreate()
     java_context = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context)
-    own = SparkConf(loadDefaults=False).setMaster(context.master()).setAppName("borrowed")
+    own = SparkConf(loadDefaults=False).setMaster(context.master()).setAppName(name)
     own.set("spark.executorEnv.PYTHONPATH", str(PROJECT))
+    if failpoint := os.environ.get(VARIABLE):
+        own.set(f"spark.executorEnv.{VARIABLE}", failpoint)
     return SparkSession(SparkContext(conf=own, gateway=gateway, jsc=java_context))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], open_spark=borrowed))

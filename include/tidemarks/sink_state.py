@@ -1,4 +1,4 @@
-"""A Delta sink as it stands: its newest generation, the tidemark that holds, and what others did since (P1.5, P4).
+"""A sink as it stands: its newest generation, the tidemark that holds, and what others did since (P1.5, P4).
 
 Used by take-over in the driver and by start plans. Reads only.
 """
@@ -9,7 +9,9 @@ from itertools import islice
 
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import transaction_app_id
-from include.tidemarks.delta_log import Commit, DeltaLog, LogUnreadable
+from include.contract.places import Place
+from include.tidemarks.commit import Commit, LogUnreadable, SinkLog
+from include.tidemarks.logs import log_of
 from include.tidemarks.note import Kind, Note, Tidemark, generation_of
 
 
@@ -71,9 +73,11 @@ class SinkState:
         return self.note is not None and (self.note.made_by is not None or self.note.pinned or self.restored)
 
 
-def read_sink(table: str, stream: str, sink: str) -> SinkState:
-    log, app_id = DeltaLog(table), transaction_app_id(stream, sink)
+def read_sink(place: Place, stream: str, sink: str) -> SinkState:
+    log, app_id = log_of(place), transaction_app_id(stream, sink)
+    table = log.table
     if log.newest_version() is None:
+        _refuse_rows(log, app_id)
         return SinkState(sink, None, 0, None, None, ())
     newest, newest_transaction = log.newest_with_transaction(app_id)
     standing = _Standing(log, newest, stream, sink)
@@ -85,17 +89,22 @@ def read_sink(table: str, stream: str, sink: str) -> SinkState:
             state="Nothing was written.",
             next_step="RESTORE the table to a version that has one; DESCRIBE HISTORY shows them.",
         )
-    if note is None and newest_transaction is None and log.has_rows():
-        raise RowsWithoutTidemark(
-            f"{table} has rows but no tidemark of {app_id}.",
-            state="Nothing was written.",
-            next_step="Give the sink another table, or move this one away.",
-        )
+    if note is None and newest_transaction is None:
+        _refuse_rows(log, app_id)
     owner = _owner(log, newest, app_id, newest_transaction)
     held = 0 if newest_transaction is None else generation_of(newest_transaction)
     generation = max(held, note.generation if note else 0)  # Delta may be told to forget transactions
     changes = tuple(standing.changes_since(note.looked if note else -1))
     return SinkState(sink, newest, generation, owner, note, changes, standing.went_back)
+
+
+def _refuse_rows(log: SinkLog, app_id: str) -> None:
+    if log.has_rows():
+        raise RowsWithoutTidemark(
+            f"{log.table} has rows but no tidemark of {app_id}.",
+            state="Nothing was written.",
+            next_step="Give the sink another table, or move this one away.",
+        )
 
 
 def judge(commit: Commit, stream: str, sink: str) -> ForeignChange | None:
@@ -111,20 +120,20 @@ def judge(commit: Commit, stream: str, sink: str) -> ForeignChange | None:
     return None
 
 
-def first_to_copy(table: str, after_version: int) -> int:
+def first_to_copy(place: Place, after_version: int) -> int:
     """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and from the
     beginning if the table was put back to a time before it."""
-    log = DeltaLog(table)
+    log = log_of(place)
     if log.has(after_version):
         return after_version
     first, newest = log.oldest_version() - 1, log.newest_version()
     return first if newest is not None and newest < after_version else max(after_version, first)
 
 
-def read_ledger(table: str, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:
+def read_ledger(place: Place, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:
     """Batches and adoptions above a version, oldest first, and up to which version was read. Also those that a RESTORE took
     away."""
-    log, read, found = DeltaLog(table), after_version, []
+    log, read, found = log_of(place), after_version, []
     for commit in islice(log.after(read), at_most):
         read = commit.version
         if commit.note is not None and commit.note.is_of(stream, sink) and commit.note.tidemark is not None:
@@ -135,7 +144,7 @@ def read_ledger(table: str, stream: str, sink: str, after_version: int, at_most:
 class _Standing:
     """One walk over the commits that the table still consists of, newest first, as far back as it must go."""
 
-    def __init__(self, log: DeltaLog, newest: int, stream: str, sink: str) -> None:
+    def __init__(self, log: SinkLog, newest: int, stream: str, sink: str) -> None:
         self.log = log
         self.stream = stream
         self.sink = sink
@@ -210,7 +219,7 @@ class _Standing:
         )
 
 
-def _owner(log: DeltaLog, newest: int, app_id: str, transaction_version: int | None) -> str | None:
+def _owner(log: SinkLog, newest: int, app_id: str, transaction_version: int | None) -> str | None:
     """Who set the newest generation. A RESTORE does not take it back, so every commit counts."""
     for version in range(newest, -1, -1) if transaction_version is not None else ():
         commit = log.commit(version)

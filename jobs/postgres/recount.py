@@ -1,0 +1,126 @@
+"""Recounts a window of a PostgreSQL sink: Kafka's records, made into rows anew, are staged beside the table and compared."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import psycopg2
+from psycopg2.extensions import cursor as Cursor
+from psycopg2.sql import SQL, Literal
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from include.contract.connections import read_connection
+from include.contract.places import DatabaseTable
+from include.contract.stream_spec import PostgresInsertNew, PostgresUpsert
+from include.control.window_contents import Counted, Difference
+from include.tidemarks.postgres_connection import connect, first_line, told
+from include.tidemarks.postgres_log import target_of
+from jobs.differences import NAMED, ranges_of
+from jobs.measuring import GOOD, Group, Sides
+from jobs.per_partition import add_up, quarantined_per_partition, records_per_partition
+from jobs.postgres.comparison import Comparison, PerPartition, count_rejects
+from jobs.postgres.staging import Staged, Staging
+from jobs.postgres.statements import Statements, staged_columns
+from jobs.postgres.table_check import columns_there
+from jobs.postgres.text_forms import as_texts
+from jobs.postgres.wanted_table import wanted_table
+
+APPLICATION = "tidemark recounts"
+
+
+class PostgresCounting:
+    """What every kind of PostgreSQL sink has in common."""
+
+    def __init__(self, sides: Sides) -> None:
+        assert isinstance(sides.place, DatabaseTable)  # noqa: S101 - its settings say so
+        self.sides = sides
+        self.place = sides.place
+        self.where = read_connection(sides.place.connection)
+        self.target = target_of(sides.place)
+        self.counted: dict[int, Counted] = {}
+        self.differences: list[Difference] = []
+        self.findings: list[str] = []
+        self.keys = 0
+        self.distinct_keys = 0
+        self.newest_ms: int | None = None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Cursor]:
+        """One state of the database for as long as it takes; ends without a trace."""
+        state = "Nothing was changed."
+        with told(self.where, state), closing(connect(self.where, APPLICATION)) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            yield cursor
+            connection.rollback()
+
+    def add(self, group: Group, records: DataFrame, *of_sink: PerPartition) -> None:
+        of_kafka = records_per_partition(records.withColumn("hash", F.lit(0)))
+        of_quarantine = quarantined_per_partition(self.sides.quarantined(group.segments))
+        for number in {one.partition for one in group.segments}:
+            found = {name: value for side in (of_kafka, of_quarantine, *of_sink) for name, value in side.get(number, {}).items()}
+            self.counted[number] = add_up(self.counted.get(number, Counted()), Counted.model_validate(found))
+        newest = (records.where(F.col("fate") == GOOD).agg(F.max(F.unix_millis("_kafka_timestamp"))).first() or [None])[0]
+        self.newest_ms = max((one for one in (self.newest_ms, newest) if one is not None), default=None)
+
+
+class KeyedCounting(PostgresCounting):
+    """Of a table whose rows are records, one for each key."""
+
+    def __init__(self, sides: Sides, settings: PostgresInsertNew | PostgresUpsert) -> None:
+        super().__init__(sides)
+        self._settings = settings
+
+    def count(self, group: Group) -> None:
+        records = self.sides.records(group.spec, group.segments).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with self._staged(group, records) as (staging, staged), self.snapshot() as cursor:
+                in_table = self._compare(cursor, group, staging, staged)
+                rejects = count_rejects(cursor, self.target, self.sides.window.epoch, group.segments)
+            self.add(group, records, in_table, rejects)
+        finally:
+            records.unpersist()
+
+    @contextmanager
+    def _staged(self, group: Group, records: DataFrame) -> Iterator[tuple[Staging, Staged]]:
+        columns = staged_columns(self._settings, group.spec.shape.names)
+        staging = Staging(self.where, APPLICATION, f"recount_{uuid.uuid4().hex}", len(columns))
+        with told(self.where, "Nothing was changed."), closing(connect(self.where, APPLICATION)) as connection:
+            staging.make(connection.cursor())
+            connection.commit()
+        try:
+            yield staging, staging.write(as_texts(records.where(F.col("fate") == GOOD), group.spec.shape, columns))
+        finally:
+            staging.drop()
+
+    def _compare(self, cursor: Cursor, group: Group, staging: Staging, staged: Staged) -> PerPartition:
+        wanted = wanted_table(self.place, self._settings, group.spec.shape)
+        there = columns_there(cursor, wanted)
+        if missing := [column.name for column in wanted.columns if column.name not in there]:
+            self.findings.append(f"{self.place} has no column {', '.join(missing)}")
+            return {}
+        statements = Statements(self._settings, wanted, there, staged_columns(self._settings, group.spec.shape.names))
+        comparison = Comparison(cursor, statements, self.target, self.sides.window.epoch, group.segments)
+        source = SQL("SELECT * FROM {} WHERE token = ANY({})").format(staging.table, Literal(staged.tokens))
+        try:
+            comparison.expect(source, self.sides.topic.name)
+        except psycopg2.DataError as error:
+            self.findings.append(f"a record that the database refuses is not among its rejects: {first_line(error)}")
+            cursor.connection.rollback()
+            return {}
+        self._name(comparison.differences(), group)
+        return comparison.counts()
+
+    def _name(self, found: list[tuple[str, int, int]], group: Group) -> None:
+        offsets = defaultdict(list)
+        for kind, partition, offset in found:
+            offsets[kind, partition].append(offset)
+        for (kind, partition), places in offsets.items():
+            example = self.sides.key_of(group.spec, partition, places[0])
+            ranges = tuple(ranges_of(places[:NAMED]))
+            self.differences.append(
+                Difference(kind=kind, partition=partition, records=len(places), ranges=ranges, example=example)
+            )

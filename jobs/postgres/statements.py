@@ -1,0 +1,124 @@
+"""The one statement of each kind of sink that puts staged rows into the table. It tells how many of each partition it wrote."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
+
+from include.contract.identity import OWN_COLUMNS
+from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals, PostgresUpsert
+from jobs.postgres.table_check import ColumnThere, digits_to_check
+from jobs.postgres.text_forms import PLACES, from_text
+from jobs.postgres.wanted_table import WantedTable, names
+
+KEPT_BY_BATCH = ("_topic", "_topic_epoch", "_generation", "_batch_id")  # the same in every row of a batch: not staged
+NEWER_BY = ("_topic_epoch", "_partition", "_offset")  # of rows with the same order, in whatever batches they come
+
+
+@dataclass(frozen=True)
+class Statements:
+    """`staged`: the names of the stream's columns in the order of their texts."""
+
+    sink: PostgresSink
+    wanted: WantedTable
+    there: Mapping[str, ColumnThere]
+    staged: tuple[str, ...]
+
+    def put(self, source: Composable, batch: Mapping[str, object]) -> Composed:
+        """`source`: a query of staged rows. `batch`: what is the same in every row."""
+        if isinstance(self.sink, PostgresTotals):
+            return self._add_up(self.sink, source)
+        if isinstance(self.sink, PostgresUpsert):
+            return self._upsert(self.sink, self.rows(source, batch))
+        return self._insert_new(self.sink, self.rows(source, batch))
+
+    def _insert_new(self, sink: PostgresInsertNew, rows: Composed) -> Composed:
+        return SQL(
+            "WITH written AS (INSERT INTO {table} ({columns}) SELECT {columns} FROM ({rows}) r ORDER BY _partition, _offset"
+            " ON CONFLICT ({key}) DO NOTHING RETURNING _partition) SELECT _partition, count(*) FROM written GROUP BY 1"
+        ).format(table=self.wanted.name, columns=self._columns, rows=rows, key=names(sink.key))
+
+    def _upsert(self, sink: PostgresUpsert, rows: Composed) -> Composed:
+        newest = [sink.order, *NEWER_BY]
+        return SQL(
+            "WITH written AS (INSERT INTO {table} AS there ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM ({rows}) r"
+            " ORDER BY {key}, {newest_first} ON CONFLICT ({key}) DO UPDATE SET {set} WHERE ({of_there}) < ({of_excluded})"
+            " RETURNING _partition) SELECT _partition, count(*) FROM written GROUP BY 1"
+        ).format(
+            table=self.wanted.name,
+            columns=self._columns,
+            rows=rows,
+            key=names(sink.key),
+            newest_first=SQL(", ").join(SQL("{} DESC").format(Identifier(name)) for name in newest),
+            set=SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(column.name)) for column in self.wanted.columns),
+            of_there=SQL(", ").join(SQL("there.{}").format(Identifier(name)) for name in newest),
+            of_excluded=SQL(", ").join(SQL("excluded.{}").format(Identifier(name)) for name in newest),
+        )
+
+    def _add_up(self, sink: PostgresTotals, source: Composable) -> Composed:
+        """Every staged row is added; the table has no coordinates, so the staged rows are counted."""
+        return SQL(
+            "WITH source AS ({source}), added AS (INSERT INTO {table} AS there ({columns}) SELECT {totals} FROM source s"
+            " GROUP BY {key} ON CONFLICT ({conflict}) DO UPDATE SET {set})"
+            " SELECT partition, count(*) FROM source GROUP BY 1"
+        ).format(
+            source=source,
+            table=self.wanted.name,
+            columns=self._columns,
+            totals=SQL(", ").join([*(self._value(name) for name in sink.key), *self._totals(sink)]),
+            key=SQL(", ").join(self._value(name) for name in sink.key),
+            conflict=names(sink.key),
+            set=SQL(", ").join(_added(name, sink) for name in sink.totals),
+        )
+
+    def _totals(self, sink: PostgresTotals) -> list[Composable]:
+        counted: list[Composable] = [SQL("count(*)")] if sink.count else []
+        return [
+            *(SQL("sum({})").format(self._value(name)) for name in sink.sum),
+            *counted,
+            *(SQL("min({})").format(self._value(name, f"{name}_min")) for name in sink.min),
+            *(SQL("max({})").format(self._value(name, f"{name}_max")) for name in sink.max),
+        ]
+
+    def rows(self, source: Composable, batch: Mapping[str, object]) -> Composed:
+        """Staged rows as rows of the table."""
+        values: list[Composable] = []
+        for column in self.wanted.columns:
+            if column.name in KEPT_BY_BATCH:
+                value: Composable = Literal(batch[column.name])
+            elif column.name in PLACES:
+                value = SQL("s.{}").format(Identifier(column.name.removeprefix("_")))
+            else:
+                value = self._value(column.name)
+            values.append(SQL("{} AS {}").format(value, Identifier(column.name)))
+        return SQL("SELECT {} FROM ({}) s").format(SQL(", ").join(values), source)
+
+    def _value(self, name: str, column: str | None = None) -> Composable:
+        """A staged text as a value of the type that the table's column has."""
+        there = self.there[column or name]
+        wanted = next(one for one in self.wanted.columns if one.name == (column or name))
+        staged = SQL("s.{}").format(Identifier(f"c{self.staged.index(name)}"))
+        return from_text(staged, there.type, digits_to_check(wanted, there))
+
+    @property
+    def _columns(self) -> Composed:
+        return names([column.name for column in self.wanted.columns])
+
+
+def staged_columns(sink: PostgresSink, shape: list[str]) -> tuple[str, ...]:
+    """Those whose texts are staged: of the stream's columns what the table needs, and the time of the record."""
+    if isinstance(sink, PostgresTotals):
+        return tuple(dict.fromkeys([*sink.key, *sink.sum, *sink.min, *sink.max]))
+    return tuple(name for name in shape if name not in (*KEPT_BY_BATCH, *PLACES))
+
+
+def _added(name: str, sink: PostgresTotals) -> Composed:
+    """NULL is what no value adds up to."""
+    column = Identifier(name)
+    if name in sink.sum or name == sink.count:
+        return SQL("{0} = coalesce(there.{0} + excluded.{0}, there.{0}, excluded.{0})").format(column)
+    pick = SQL("least" if name in [f"{one}_min" for one in sink.min] else "greatest")
+    return SQL("{0} = {1}(there.{0}, excluded.{0})").format(column, pick)
+
+
+assert {*KEPT_BY_BATCH, *PLACES, "_kafka_timestamp"} == set(OWN_COLUMNS)  # noqa: S101 - a new own column belongs to one of them

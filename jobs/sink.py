@@ -1,0 +1,96 @@
+"""What take-over and delivery ask of a sink, whatever kind it is; and the ends that every kind shares."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from include.contract.exit_class import ExitClass, StreamFailure
+from include.control.generations import Generation
+from include.tidemarks.note import LedgerLine, Tidemark
+from include.tidemarks.sink_state import SinkState
+
+
+class Fenced(StreamFailure):
+    """A newer generation writes this stream."""
+
+    exit_class = ExitClass.FENCED
+
+
+class NumberTaken(Exception):
+    """Another deployment fenced this sink with our number: take a higher one."""
+
+
+class SinkWentBack(StreamFailure):
+    """The sink no longer holds what this driver committed to it."""
+
+    exit_class = ExitClass.SINK_WENT_BACK
+
+
+class SchemaDiffers(StreamFailure):
+    """The table's columns are not the stream's."""
+
+    exit_class = ExitClass.SCHEMA
+
+
+class OpenBatch(Protocol):
+    """A batch that is being written: rows first, the commit when its ledger is known."""
+
+    def write(self, rows: DataFrame) -> int:
+        """The number of rows that the sink has taken, by its own count. Nobody sees them yet."""
+
+    def commit(
+        self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
+    ) -> list[LedgerLine]:
+        """The ledger as it was committed: what the sink refused or left out is known only then."""
+
+
+class Sink(Protocol):
+    """Written by the newest generation of its stream alone."""
+
+    sink: str
+    generation: Generation
+
+    @property
+    def tidemark(self) -> Tidemark:
+        """Of this generation's newest commit."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of a row that it takes."""
+
+    def state(self) -> SinkState: ...
+
+    def fence(self) -> None:
+        """P1.2: a compare-and-set, which succeeds only over a strictly lower number."""
+
+    def adopt(
+        self,
+        state: SinkState,
+        tidemark: Tidemark,
+        *,
+        pinned: bool,
+        losses: Iterable[LedgerLine] = (),
+        quarantine: tuple[int, int] | None = None,
+    ) -> None:
+        """P2.5. `state` was read after the fence."""
+
+    def open_batch(self) -> OpenBatch: ...
+
+
+def fenced(stream: str, sink: str, ours: int, newer: int) -> Fenced:
+    return Fenced(
+        f"Sink {sink} of {stream} was taken over: generation {newer} writes it, this is {ours}.",
+        state="This driver changed nothing since.",
+        sink=sink,
+        generation=newer,
+    )
+
+
+def check_that_it_was_us(stream: str, sink: str, ours: Generation, number: int, owner: str | None) -> None:
+    """A number that is not lower than ours stands in the sink: it is, if we did not learn the outcome of our own fence."""
+    if owner == ours.owner:
+        return
+    if number == ours.number:
+        raise NumberTaken
+    raise fenced(stream, sink, ours.number, number)

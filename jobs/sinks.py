@@ -1,0 +1,61 @@
+"""The sinks of a stream and its quarantine, each by its kind."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from include.contract.catalog import Stream
+from include.contract.identity import QUARANTINE, transaction_app_id
+from include.contract.places import DatabaseTable, Places
+from include.contract.stream_spec import DeltaAppend
+from include.control.generations import Generation
+from include.tidemarks.delta_log import DeltaLog
+from jobs.delta_transaction import DeltaTransaction
+from jobs.fenced_table import FencedTable
+from jobs.postgres.postgres_sink import PostgresTableSink, check_place
+from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from jobs.quarantine import Quarantine
+from jobs.sink import Sink
+from jobs.table_shape import TableShape
+
+
+class Sinks:
+    def __init__(self, spark: SparkSession, stream: Stream, places: Places, schema: StructType, spec_hash: str) -> None:
+        self._spark = spark
+        self._stream = stream
+        self._places = places
+        self._schema = schema
+        self._spec_hash = spec_hash
+
+    def of(self, generation: Generation) -> tuple[Quarantine, dict[str, Sink]]:
+        """In the order of fencing: the quarantine, then the sinks by name."""
+        kept = self._delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA), generation)
+        return Quarantine(kept, self._stream), {name: self._sink(name, generation) for name in self._places.sinks}
+
+    def check(self) -> None:
+        """Refuses tables that do not fit, before anything is touched."""
+        self._check_delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA))
+        for name, place in self._places.sinks.items():
+            settings = self._stream.spec.sinks[name]
+            if isinstance(place, DatabaseTable) and not isinstance(settings, DeltaAppend):
+                check_place(place, settings, self._schema)
+            elif isinstance(place, str):
+                self._check_delta(place, name, self._shape(name))
+
+    def _sink(self, name: str, generation: Generation) -> Sink:
+        place, settings = self._places.sinks[name], self._stream.spec.sinks[name]
+        if isinstance(place, DatabaseTable) and not isinstance(settings, DeltaAppend):
+            topic = self._stream.spec.source.topic
+            return PostgresTableSink(place, self._stream.name, name, topic, settings, self._schema, generation, self._spec_hash)
+        return self._delta(str(place), name, self._shape(name), generation)
+
+    def _shape(self, name: str) -> TableShape:
+        settings = self._stream.spec.sinks[name]
+        return TableShape(self._schema, tuple(settings.partition_by) if isinstance(settings, DeltaAppend) else ())
+
+    def _delta(self, path: str, sink: str, shape: TableShape, generation: Generation) -> FencedTable:
+        return FencedTable(self._spark, path, self._stream.name, sink, shape, generation, self._spec_hash)
+
+    def _check_delta(self, path: str, sink: str, shape: TableShape) -> None:
+        if DeltaLog(path).newest_version() is not None:
+            there = DeltaTransaction(self._spark, path, transaction_app_id(self._stream.name, sink))
+            shape.check(there, path, f"{sink} of {self._stream.name}")

@@ -1,0 +1,97 @@
+"""Kafka against PostgreSQL: what was delivered passes, window after window; what somebody changed is found and named (P7)."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from psycopg2.sql import SQL, Identifier
+from pyspark.sql import SparkSession
+
+from include.control.database import ControlDatabase
+from include.control.windows import Verdict
+from include.local_stack.stack import Stack
+from tests.integration.jobs.test_changing_topics import delete_records
+from tests.integration.reconciliation.trial import Trial
+from tests.warehouse import KINDS, Warehouse, WarehouseStream
+
+CHECK = "ALTER TABLE public.{} ADD CHECK (amount < 990) NOT VALID"
+INSERT_NEW, UPSERT, TOTALS = KINDS
+FAULTS: dict[str, tuple[str, str, str]] = {  # kind, what is done, what is told
+    "a row removed": (INSERT_NEW, "DELETE FROM public.{} WHERE event_id = '{id}'", r"lost in partition \d: offset [\d, to]+.*event_id {id}"),
+    "a value changed": (INSERT_NEW, "UPDATE public.{} SET amount = 1.23 WHERE event_id = '{id}'", r"1 changed since they were delivered in .*event_id {id}"),
+    "a row added": (INSERT_NEW, "INSERT INTO public.{} (event_id, _topic_epoch, _partition, _offset) VALUES ('copy', 1, 0, 5)", r"no coordinates stand in the table twice"),
+    "a newest row removed": (UPSERT, "DELETE FROM public.{} WHERE user_id = 'u3'", r"\d+ lost in partition"),
+    "a newest row set back": (UPSERT, "UPDATE public.{} SET ts = ts - interval '1 year', _offset = _offset - 1 WHERE user_id = 'u3'", r"older in the table than in Kafka"),
+    "a total changed": (TOTALS, "UPDATE public.{} SET amount_cents = amount_cents + 1 WHERE user_id = 'u3'", r"the totals of user_id u3 differ: amount_cents is \d+, but \d+ by Kafka's records"),
+    "a key removed": (TOTALS, "DELETE FROM public.{} WHERE user_id = 'u3'", r"the totals of user_id u3 are lost"),
+    "a key added": (TOTALS, "INSERT INTO public.{} (user_id, orders) VALUES ('nobody', 1)", r"there are totals of user_id nobody, of whom Kafka has no record"),
+    "a reject removed": (INSERT_NEW, "DELETE FROM tidemark.reject WHERE target = 'public.' || '{name}'", r"rejected record that is booked stands in the rejects once"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def begin(
+    stack: Stack, spark: SparkSession, own_control: ControlDatabase, warehouse: Warehouse, tmp_path: Path
+) -> Callable[[str], Trial]:
+    def begin(kind: str) -> Trial:
+        """The first rows are taken, then the table refuses some."""
+        stream = WarehouseStream(stack, tmp_path, kind=kind, own_control=own_control)
+        trial = Trial(stack, spark, tmp_path, own_control, stream)
+        stream.send_orders(100)
+        stream.run(spark)
+        if kind == INSERT_NEW:
+            warehouse.ask(SQL(CHECK).format(Identifier(stream.name)))
+        stream.send_orders(400)
+        stream.send(0, bad=3, filtered=4)
+        stream.run(spark)
+        return trial
+
+    return begin
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_window_passes_and_the_next_one_begins_behind_it(
+    kind: str, begin: Callable[[str], Trial], spark: SparkSession, warehouse: Warehouse
+) -> None:
+    trial = begin(kind)
+    stream = trial.stream
+    assert isinstance(stream, WarehouseStream)
+    first = trial.judged()
+    assert (first.verdict, first.offsets) == (Verdict.PASSED, 507), first.told
+    stream.send_orders(300)
+    stream.run(spark)
+    second = trial.judged()
+    assert (second.verdict, second.offsets) == (Verdict.PASSED, 300), second.told
+    assert (kind == INSERT_NEW) == bool(warehouse.rejects(stream))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_and_named(fault: str, begin: Callable[[str], Trial], warehouse: Warehouse) -> None:
+    kind, deed, told = FAULTS[fault]
+    trial = begin(kind)
+    names = {"id": _an_id(trial), "name": trial.stream.name}
+    for place, value in names.items():
+        deed, told = deed.replace(f"{{{place}}}", value), told.replace(f"{{{place}}}", value)
+    warehouse.ask(SQL(deed).format(Identifier(trial.stream.name)))
+    window = trial.judged()
+    assert window.verdict is Verdict.FAILED
+    assert re.search(told, window.told or ""), window.told
+
+
+def _an_id(trial: Trial) -> str:
+    """Of the first order, which the table took."""
+    assert isinstance(trial.stream, WarehouseStream)
+    return str(trial.stream.orders[0, 0]["event_id"])
+
+
+def test_totals_of_records_that_kafka_has_deleted_are_not_judged(begin: Callable[[str], Trial], spark: SparkSession) -> None:
+    trial = begin(TOTALS)
+    assert trial.judged().verdict is Verdict.PASSED
+    delete_records(trial.stream, 0, 50)
+    assert isinstance(trial.stream, WarehouseStream)
+    trial.stream.send_orders(30)
+    trial.stream.run(spark)
+    window = trial.judged()
+    assert window.verdict is Verdict.NOT_JUDGED
+    assert "partition 0: Kafka begins at 50, the totals at 0" in (window.told or "")
