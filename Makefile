@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-reconcile bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-postgres crash-matrix bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,14 @@ bench: ## our driver against the plain Delta stream, alternating in one run; a s
 bench-reconcile: ## a window over a short and a ten times longer history, in one run; a stack of its own in var/bench
 	$(SETUP)
 	@$(VENV) -m bench.reconcile
+
+bench-postgres: ## a batch into PostgreSQL against the usual ways, alternating in one run; a stack of its own in var/bench
+	$(SETUP)
+	@$(VENV) -m bench.postgres_sink
+
+crash-matrix: ## every kind of PostgreSQL sink killed at every boundary, started again in every way; writes docs/crash_matrix.md
+	$(SETUP) --dev
+	@TIDEMARK_MATRIX=all $(VENV) -m pytest tests/crash/test_postgres_matrix.py
 
 bench-recovery: ## how fast a killed driver is noticed and followed: on a stack that is up, kills its drivers of orders_raw
 	$(EXISTING)

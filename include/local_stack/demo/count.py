@@ -1,5 +1,5 @@
-"""A stranger's count: what the broker acknowledged against what the files hold. Shares no code with the stream: reads Parquet
-through deltalake, and knows nothing of tidemarks, ledgers or checkpoints.
+"""A stranger's count: what the broker acknowledged against what the tables hold. Shares no code with the stream: reads Parquet
+through deltalake and rows through psycopg2, and knows nothing of tidemarks, ledgers or checkpoints.
 """
 
 from collections import Counter
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deltalake import DeltaTable
+from psycopg2.extensions import connection as PostgresConnection
+from psycopg2.sql import SQL, Identifier
 
 from include.local_stack.demo.records import Sent
 
@@ -31,7 +33,38 @@ class Count:
 
 
 def count(sent: Sent, table: Path, quarantine: Path) -> Count:
-    rows = _places(table, "event_id")
+    """A table of the lake."""
+    return count_rows(sent, _places(table, "event_id"), quarantine)
+
+
+def count_in_database(sent: Sent, connection: PostgresConnection, table: str, quarantine: Path) -> Count:
+    with connection.cursor() as cursor:
+        cursor.execute(SQL("SELECT _partition, _offset, event_id FROM public.{}").format(Identifier(table)))
+        return count_rows(sent, [((partition, offset), value) for partition, offset, value in cursor.fetchall()], quarantine)
+
+
+def count_totals(sent: Sent, connection: PostgresConnection, table: str, quarantine: Path) -> Count:
+    """Orders that are missing from a user's total are lost, those too many are there twice; and the cents must be right."""
+    with connection.cursor() as cursor:
+        cursor.execute(SQL("SELECT user_id, orders, amount_cents FROM public.{}").format(Identifier(table)))
+        there = {user: (int(orders), int(cents)) for user, orders, cents in cursor.fetchall()}
+    wanted = {user: (orders, sent.cents_of[user]) for user, orders in sent.orders_of.items()}
+    differ = sorted(user for user in {*there, *wanted} if there.get(user) != wanted.get(user))
+    kept = {place for place, _ in _places(quarantine, "_reason")}
+    missing = {user: wanted.get(user, (0, 0))[0] - there.get(user, (0, 0))[0] for user in differ}
+    shown = "; ".join(f"{user}: {there.get(user)} instead of {wanted.get(user)}" for user in differ[:NAMED])
+    return Count(
+        produced=sent.total,
+        delivered=sum(orders for orders, _ in there.values()),
+        quarantined=len(kept & sent.broken),
+        filtered=len(sent.filtered - kept),
+        delivered_twice=sum(-number for number in missing.values() if number < 0),
+        lost=sum(number for number in missing.values() if number > 0),
+        named=(f"{len(differ):,} users have other totals (orders, cents): {shown}",) if differ else (),
+    )
+
+
+def count_rows(sent: Sent, rows: list[tuple[Place, str]], quarantine: Path) -> Count:
     kept = Counter(place for place, _ in _places(quarantine, "_reason"))
     times = Counter(place for place, _ in rows)
     found = {

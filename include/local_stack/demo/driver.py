@@ -1,6 +1,5 @@
-"""The stream's driver as somebody sees it who means it harm: its processes, its checkpoint folder, its table's log."""
+"""The stream's driver as somebody sees it who means it harm: its processes, its checkpoint folder, its sink's log."""
 
-import json
 import os
 import signal
 import time
@@ -9,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from include.contract.errors import TidemarkError
 from include.contract.identity import LAUNCH_VARIABLE
+from include.control.database import ControlDatabase
+from include.local_stack.demo.eyes import Eye, newest_batch
 from include.local_stack.drivers import running_drivers
 from include.local_stack.stack import Stack
 from include.processes.by_environment import find_processes
@@ -34,54 +34,52 @@ class Kill:
     proof: str
 
 
-@dataclass(frozen=True)
-class _Batch:
-    generation: int
-    number: int
-    ends: dict[int, int]
-
-
 class DemoDriver:
-    def __init__(self, stack: Stack, stream: str, table: str) -> None:
+    def __init__(self, stack: Stack, stream: str, eye: Eye) -> None:
+        self.stream = stream
         self._stack = stack
         self._checkpoints = stack.home.folder / "checkpoints" / stream
-        self._log = stack.home.lake / table / "_delta_log"
+        self._eye = eye
         self._killed_at = 0.0
         self._killed_generation = 0
 
     def wait_until_at_work(self, seconds: float) -> None:
-        _wait("the stream's first batches", lambda: self._newest().number >= BATCHES_BEFORE_A_KILL - 1, seconds)
+        _wait(f"the first batches of {self.stream}", lambda: newest_batch(self._eye).number >= BATCHES_BEFORE_A_KILL - 1, seconds)
 
     def kill_in_the_middle_of_a_batch(self) -> Kill:
         """Batch N is planned (offsets/N) and not finished (commits/N): then it lives for a moment more, and no longer."""
-        generation = self._newest().generation
+        generation = newest_batch(self._eye).generation
         while True:
             batch = self._wait_for_open_batch(generation)
             time.sleep(INTO_A_BATCH_SECONDS)
             with self._stopped() as pids:
-                if self._is_open(generation, batch) and self._newest().number < batch:
+                if self._is_open(generation, batch) and newest_batch(self._eye).number < batch:
                     return self._kill(pids, generation, batch, f"offsets/{batch} is there, commits/{batch} is not")
 
     def kill_after_a_commit(self) -> Kill:
         """The table has batch N, Spark's own log has not."""
         while True:
-            self._wait_for_commit_after(self._version())
+            self._wait_for_commit_after(self._eye.version())
             with self._stopped() as pids:
-                newest = self._newest()
+                newest = newest_batch(self._eye)
                 if newest.generation > self._killed_generation and self._is_open(newest.generation, newest.number):
                     proof = f"the table has batch {newest.number}, commits/{newest.number} is not there"
                     return self._kill(pids, newest.generation, newest.number, proof)
 
     def _wait_for_commit_after(self, version: int) -> None:
-        _wait("the next commit", lambda: self._version() > version, 60)
+        _wait("the next commit", lambda: self._eye.version() > version, 60)
 
-    def wait_for_successor(self, seconds: float) -> float:
-        """How long it took from the kill to the first batch that a new generation committed."""
-        _wait("a new generation's first batch", lambda: self._newest().generation > self._killed_generation, seconds)
-        return time.monotonic() - self._killed_at
+    def seconds_to_successor(self) -> float | None:
+        """How long it took from the kill to the first batch that a new generation committed; None if there is none yet."""
+        is_back = newest_batch(self._eye).generation > self._killed_generation
+        return time.monotonic() - self._killed_at if is_back else None
 
     def wait_until_delivered(self, ends: dict[int, int], seconds: float) -> None:
-        _wait("the last record", lambda: all(self._newest().ends.get(number, 0) >= end for number, end in ends.items()), seconds)
+        def is_delivered() -> bool:
+            there = newest_batch(self._eye).ends
+            return all(there.get(number, 0) >= end for number, end in ends.items())
+
+        _wait(f"the last record of {self.stream}", is_delivered, seconds)
 
     def _kill(self, pids: list[int], generation: int, batch: int, proof: str) -> Kill:
         for pid in pids:
@@ -90,9 +88,13 @@ class DemoDriver:
         return Kill(datetime.now(UTC).isoformat(timespec="milliseconds"), pids[0], batch, proof)
 
     def _stopped(self) -> "_Stopped":
-        return _Stopped(
-            [pid for launch in running_drivers(self._stack.home) for pid in find_processes(**{LAUNCH_VARIABLE: launch})]
-        )
+        launches = running_drivers(self._stack.home) & self._launches()
+        return _Stopped([pid for launch in launches for pid in find_processes(**{LAUNCH_VARIABLE: launch})])
+
+    def _launches(self) -> set[str]:
+        with ControlDatabase(self._stack.postgres.connection("tidemark")).transaction() as cursor:
+            cursor.execute("SELECT id::text FROM launch WHERE stream = %s", [self.stream])
+            return {launch for (launch,) in cursor.fetchall()}
 
     def _wait_for_open_batch(self, generation: int) -> int:
         found: list[int] = []
@@ -111,26 +113,6 @@ class DemoDriver:
 
     def _folder(self, generation: int, log: str) -> Path:
         return self._checkpoints / f"c{generation:06d}" / log
-
-    def _version(self) -> int:
-        return max((int(file.stem) for file in self._log.glob("*.json") if file.stem.isdecimal()), default=-1)
-
-    def _newest(self) -> _Batch:
-        """The newest batch in the table."""
-        for version in range(self._version(), -1, -1):
-            note = self._note(version)
-            if note.get("kind") == "batch":
-                mark = note["tidemark"]
-                return _Batch(mark["generation"], mark["batch"], {int(number): end for number, end in mark["offsets"].items()})
-        return _Batch(0, -1, {})
-
-    def _note(self, version: int) -> dict[str, Any]:
-        with suppress(FileNotFoundError, ValueError):
-            for line in (self._log / f"{version:020d}.json").read_text().splitlines():
-                info = json.loads(line).get("commitInfo")
-                if info and info.get("userMetadata"):
-                    return dict(json.loads(info["userMetadata"]))
-        return {}
 
 
 class _Stopped:
@@ -162,3 +144,17 @@ def _wait(what: str, condition: Callable[[], bool], seconds: float) -> None:
                 next_step="Read var/demo/logs, above all the driver's log in logs/streams; then run `make demo` again.",
             )
         time.sleep(LOOK_SECONDS)
+
+
+def wait_for_successors(drivers: list[DemoDriver], seconds: float) -> dict[str, float]:
+    """Per stream: from the kill to the first batch that a new generation committed."""
+    back: dict[str, float] = {}
+
+    def are_back() -> bool:
+        for driver in drivers:
+            if driver.stream not in back and (taken := driver.seconds_to_successor()) is not None:
+                back[driver.stream] = taken
+        return len(back) == len(drivers)
+
+    _wait("the first batches of new generations", are_back, seconds)
+    return back

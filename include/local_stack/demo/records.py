@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ class Sent:
     good: dict[tuple[int, int], str] = field(default_factory=dict)
     broken: set[tuple[int, int]] = field(default_factory=set)
     filtered: set[tuple[int, int]] = field(default_factory=set)
+    orders_of: Counter[str] = field(default_factory=Counter)  # by user, as the cents
+    cents_of: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -42,14 +45,21 @@ class Sent:
         return {number: 1 + max(offset for partition, offset in places if partition == number) for number in range(PARTITIONS)}
 
 
-def send(address: str, records: int) -> Sent:
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(15)
-    producer, sent = Producer({"bootstrap.servers": address, "linger.ms": 20, "log_level": 3}), Sent()
-    for number in range(records):
-        _send(producer, sent, number)
-    producer.flush(60)
-    return sent
+class Sender:
+    """Sends portion after portion to one topic."""
+
+    def __init__(self, address: str) -> None:
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(15)
+        self.sent = Sent()
+        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "log_level": 3})
+        self._next = 0
+
+    def send(self, records: int) -> None:
+        for number in range(self._next, self._next + records):
+            _send(self._producer, self.sent, number)
+        self._next += records
+        self._producer.flush(60)
 
 
 def _send(producer: Producer, sent: Sent, number: int) -> None:
@@ -59,7 +69,8 @@ def _send(producer: Producer, sent: Sent, number: int) -> None:
     elif number % FILTERED_EVERY == 1:
         value, heard = _order(identity, number, 0), _keep_in(sent.filtered)
     else:
-        value, heard = _order(identity, number, 1 + number % 9_999), _keep_as(sent.good, identity)
+        cents = 1 + number % 9_999
+        value, heard = _order(identity, number, cents), _keep_as(sent, identity, _user(number), cents)
     while True:
         try:
             producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=heard)
@@ -78,18 +89,24 @@ def _keep_in(places: set[tuple[int, int]]) -> Any:
     return heard
 
 
-def _keep_as(places: dict[tuple[int, int], str], identity: str) -> Any:
+def _keep_as(sent: Sent, identity: str, user: str, cents: int) -> Any:
     def heard(error: Any, message: Any) -> None:
         if error is None:
-            places[message.partition(), message.offset()] = identity
+            sent.good[message.partition(), message.offset()] = identity
+            sent.orders_of[user] += 1
+            sent.cents_of[user] += cents
 
     return heard
+
+
+def _user(number: int) -> str:
+    return f"user-{number % 5_000}"
 
 
 def _order(identity: str, number: int, cents: int) -> bytes:
     order = {
         "event_id": identity,
-        "user_id": f"user-{number % 5_000}",
+        "user_id": _user(number),
         "amount": cents / 100,
         "ts": f"2026-{1 + number % 3:02d}-15T10:00:{number % 60:02d}Z",
         "note": None,

@@ -1,12 +1,13 @@
 """The demo from its beginning to its end: what happens, in which order, and why it matters, on one screen.
 
-1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts the stream; 4. its driver is killed in the middle of a
-batch, 5. and again right after a commit; 6. reconciliation proves the books; 7. a stranger counts; 8. the stack is stopped.
+1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts three streams; 4. one driver is killed in the middle of a
+batch, 5. another right after a commit; 6. reconciliation proves the books; 7. a stranger counts; 8. the stack is stopped.
 """
 
 import json
 import shutil
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -15,17 +16,20 @@ import yaml
 from include.control.database import ControlDatabase
 from include.control.windows import Window, windows_of_run
 from include.local_stack.airflow import RunFailed
-from include.local_stack.demo.count import Count, count
-from include.local_stack.demo.driver import DemoDriver, Kill
-from include.local_stack.demo.records import TOPIC, Sent, send
+from include.local_stack.demo.count import Count, count, count_in_database, count_totals
+from include.local_stack.demo.driver import DemoDriver, Kill, wait_for_successors
+from include.local_stack.demo.eyes import Eye, LakeEye, WarehouseEye
+from include.local_stack.demo.records import TOPIC, Sender, Sent
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
 from include.local_stack.part import NotHealthy
+from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.progress import say, step
 from include.local_stack.stack import Stack
 from include.processes.interruptions import held_back
 
-STREAM, TABLE = "orders_raw", "orders"
+LAKE, ROWS, TOTALS = "orders_raw", "orders_to_postgres", "user_metrics"
+STREAMS = {LAKE: "orders", ROWS: "orders", TOTALS: "user_metrics"}  # and the tables they write
 RECORDS = 204_000
 RECORDS_PER_BATCH = 30_000  # small batches, so that there is one to be killed in
 PATIENCE_SECONDS = 240
@@ -57,31 +61,43 @@ def _begin_anew(home: StackHome) -> None:
         shutil.rmtree(before, ignore_errors=True)
         home.folder.rename(before)
     shutil.copytree(PROJECT / "config" / "schemas", home.config / "schemas")
-    content = yaml.safe_load((PROJECT / "config" / "streams" / f"{STREAM}.yaml").read_text())
-    content["source"]["max_records_per_batch"] = RECORDS_PER_BATCH
-    content["decode"]["max_value_bytes"] = "10 kB"
-    content["trigger"] = "1 second"
     (home.config / "streams").mkdir()
-    (home.config / "streams" / f"{STREAM}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    for stream in STREAMS:
+        content = yaml.safe_load((PROJECT / "config" / "streams" / f"{stream}.yaml").read_text())
+        content["source"]["max_records_per_batch"] = RECORDS_PER_BATCH
+        content["decode"]["max_value_bytes"] = "10 kB"
+        content["trigger"] = "1 second"
+        (home.config / "streams" / f"{stream}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
-    say(f"\n2. {RECORDS:,} orders go to Kafka; 1 in 100 is broken, in eight different ways, 1 in 50 is to be filtered")
-    with step(f"sending to topic {TOPIC}, keeping what the broker acknowledges"):
-        sent = send(stack.kafka.connection.address, RECORDS)
-    say("\n3. Airflow sees that the stream should run, and starts its driver: a process of its own, nobody's child")
+    say(f"\n2. {RECORDS:,} orders go to Kafka, a third of them now, the others while drivers die")
+    say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
+    sender = Sender(stack.kafka.connection.address)
+    _send_a_third(sender)
+    say("\n3. Airflow sees that three streams should run, and starts their drivers: processes of their own, nobody's children")
+    say("   orders_raw: every order, in Delta; orders_to_postgres: the same in PostgreSQL; user_metrics: totals per user, there")
     _look_now(stack)
-    driver = DemoDriver(stack, STREAM, TABLE)
+    drivers = _drivers(stack)
     with step("waiting for the first batches"):
-        driver.wait_until_at_work(PATIENCE_SECONDS)
-    kills, recoveries = _kill_twice(driver)
+        for driver in drivers.values():
+            driver.wait_until_at_work(PATIENCE_SECONDS)
+    kills, recoveries = _kill_twice(drivers[LAKE], drivers[TOTALS], sender)
+    sent = sender.sent
     with step("waiting until everything is delivered"):
-        driver.wait_until_delivered(sent.ends, PATIENCE_SECONDS)
+        for driver in drivers.values():
+            driver.wait_until_delivered(sent.ends, PATIENCE_SECONDS)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
-        SABOTAGE[sabotage](stack.home.lake / TABLE)
+        SABOTAGE[sabotage](stack.home.lake / STREAMS[LAKE])
     windows = _reconcile(stack)
     return _report(stack, sent, windows, kills, recoveries)
+
+
+def _drivers(stack: Stack) -> dict[str, DemoDriver]:
+    lake = LakeEye(stack.home.lake / STREAMS[LAKE] / "_delta_log")
+    eyes: dict[str, Eye] = {LAKE: lake, **{stream: WarehouseEye(stack, STREAMS[stream]) for stream in (ROWS, TOTALS)}}
+    return {stream: DemoDriver(stack, stream, eye) for stream, eye in eyes.items()}
 
 
 def _look_now(stack: Stack) -> None:
@@ -91,44 +107,69 @@ def _look_now(stack: Stack) -> None:
         stack.api_server.ask("/api/v2/dags/supervise_streams/dagRuns", stack.api_server.log_in(), run)
 
 
-def _kill_twice(driver: DemoDriver) -> tuple[list[Kill], list[float]]:
-    say("\n4. SIGKILL in the middle of a batch: it is planned, half of it is written, nobody will ever commit it")
-    first = driver.kill_in_the_middle_of_a_batch()
+def _send_a_third(sender: Sender) -> None:
+    with step(f"sending to topic {TOPIC}, keeping what the broker acknowledges"):
+        sender.send(RECORDS // 3)
+
+
+def _kill_twice(lake: DemoDriver, totals: DemoDriver, sender: Sender) -> tuple[list[Kill], dict[str, float]]:
+    say(f"\n4. SIGKILL in the middle of a batch of {lake.stream}: planned, half written, never to be committed")
+    _send_a_third(sender)
+    first = lake.kill_in_the_middle_of_a_batch()
     say(f"  killed pid {first.pid} in batch {first.batch}: {first.proof}")
-    with step("Airflow notices, and a new generation commits"):
-        recoveries = [driver.wait_for_successor(PATIENCE_SECONDS)]
-    say("\n5. SIGKILL right after the table's commit, before Spark knows of it: without a tidemark it would be written twice")
-    second = driver.kill_after_a_commit()
+    say(f"\n5. SIGKILL right after a commit of {totals.stream}, which Spark does not know of: its sums would be added twice")
+    _send_a_third(sender)
+    second = totals.kill_after_a_commit()
     say(f"  killed pid {second.pid} after batch {second.batch}: {second.proof}")
-    with step("Airflow notices, and a new generation commits"):
-        recoveries.append(driver.wait_for_successor(PATIENCE_SECONDS))
+    with step("Airflow notices, and new generations commit"):
+        recoveries = wait_for_successors([lake, totals], PATIENCE_SECONDS)
     return [first, second], recoveries
 
 
 def _reconcile(stack: Stack) -> list[Window]:
     say("\n6. Reconciliation: Kafka is read and made into rows again, and Great Expectations judges the numbers")
-    with step(f"DAG reconcile_{STREAM}"), suppress(RunFailed):  # what it found is told below
-        stack.api_server.run_dag(f"reconcile_{STREAM}", RUN, {}, PATIENCE_SECONDS)
+    with step("DAGs " + ", ".join(f"reconcile_{stream}" for stream in STREAMS)), ThreadPoolExecutor(len(STREAMS)) as threads:
+        list(threads.map(lambda stream: _judge(stack, stream), STREAMS))
     with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
-        windows = windows_of_run(cursor, STREAM, RUN)
+        windows = [window for stream in STREAMS for window in windows_of_run(cursor, stream, RUN)]
     for window in windows:
-        say(f"  window {window.id} of {STREAM}.{window.sink}: {window.verdict or 'not judged'}. {window.told or ''}")
+        say(f"  window {window.id} of {window.stream}.{window.sink}: {window.verdict or 'not judged'}. {window.told or ''}")
     return windows
 
 
-def _report(stack: Stack, sent: Sent, windows: list[Window], kills: list[Kill], recoveries: list[float]) -> dict[str, Any]:
-    say("\n7. Counted by code that shares nothing with the stream: what the broker acknowledged against what the files hold")
-    counted = count(sent, stack.home.lake / TABLE, stack.home.lake / "quarantine" / STREAM)
-    say(f"  {'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'twice':>7}{'lost':>6}")
-    say(
-        f"  {counted.produced:>10,}{counted.delivered:>11,}{counted.quarantined:>13,}{counted.filtered:>10,}"
-        f"{counted.delivered_twice:>7,}{counted.lost:>6,}"
-    )
-    for sentence in counted.named:
-        say(f"  {sentence}")
-    passed = bool(windows) and all(window.verdict == "passed" for window in windows)
-    stream = {"stream": STREAM, **_numbers(counted), "recovery_seconds": round(max(recoveries), 1)}
-    return {"balanced": counted.is_balanced and passed, "streams": [stream], "kills": [asdict(kill) for kill in kills]}
+def _judge(stack: Stack, stream: str) -> None:
+    with suppress(RunFailed):  # what it found is told by its window
+        stack.api_server.run_dag(f"reconcile_{stream}", RUN, {}, PATIENCE_SECONDS)
+
+
+def _report(stack: Stack, sent: Sent, windows: list[Window], kills: list[Kill], recoveries: dict[str, float]) -> dict[str, Any]:
+    say("\n7. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
+    counted = _count(stack, sent)
+    say(f"  {'':<20}{'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'twice':>7}{'lost':>6}")
+    for stream, one in counted.items():
+        say(
+            f"  {stream:<20}{one.produced:>10,}{one.delivered:>11,}{one.quarantined:>13,}{one.filtered:>10,}"
+            f"{one.delivered_twice:>7,}{one.lost:>6,}"
+        )
+        for sentence in one.named:
+            say(f"    {sentence}")
+    passed = {window.stream for window in windows if window.verdict == "passed"}
+    streams = [
+        {"stream": stream, **_numbers(one), "recovery_seconds": round(recoveries[stream], 1) if stream in recoveries else None}
+        for stream, one in counted.items()
+    ]
+    balanced = all(one.is_balanced for one in counted.values()) and passed == set(STREAMS)
+    return {"balanced": balanced, "streams": streams, "kills": [asdict(kill) for kill in kills]}
+
+
+def _count(stack: Stack, sent: Sent) -> dict[str, Count]:
+    kept = {stream: stack.home.lake / "quarantine" / stream for stream in STREAMS}
+    with closing(stack.postgres.connect(WAREHOUSE)) as warehouse:
+        return {
+            LAKE: count(sent, stack.home.lake / STREAMS[LAKE], kept[LAKE]),
+            ROWS: count_in_database(sent, warehouse, STREAMS[ROWS], kept[ROWS]),
+            TOTALS: count_totals(sent, warehouse, STREAMS[TOTALS], kept[TOTALS]),
+        }
 
 
 def _numbers(counted: Count) -> dict[str, int]:
@@ -137,7 +178,7 @@ def _numbers(counted: Count) -> dict[str, int]:
 
 def _conclude(report: dict[str, Any]) -> None:
     if report["balanced"]:
-        seconds = report["streams"][0]["recovery_seconds"]
-        say(f"\nEvery record exactly once, though its driver was killed twice; back within {seconds:.0f} s. var/demo/report.json")
+        seconds = max(stream["recovery_seconds"] or 0 for stream in report["streams"])
+        say(f"\nEvery record exactly once, though two drivers were killed; back within {seconds:.0f} s. var/demo/report.json")
     else:
         say("\nTHE BOOKS DO NOT BALANCE: see what is named above, and var/demo/report.json")

@@ -1,0 +1,85 @@
+"""How somebody outside sees what a sink has committed: the newest version of its log, and the newest batch in it."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from psycopg2.extensions import connection as PostgresConnection
+
+from include.local_stack.postgres import WAREHOUSE
+from include.local_stack.stack import Stack
+
+
+@dataclass(frozen=True)
+class Batch:
+    generation: int
+    number: int
+    ends: dict[int, int]
+
+
+class Eye(Protocol):
+    def version(self) -> int:
+        """-1 if there is none yet."""
+
+    def note(self, version: int) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class LakeEye:
+    """On the log of a Delta table."""
+
+    log: Path
+
+    def version(self) -> int:
+        return max((int(file.stem) for file in self.log.glob("*.json") if file.stem.isdecimal()), default=-1)
+
+    def note(self, version: int) -> dict[str, Any]:
+        with suppress(FileNotFoundError, ValueError):
+            for line in (self.log / f"{version:020d}.json").read_text().splitlines():
+                info = json.loads(line).get("commitInfo")
+                if info and info.get("userMetadata"):
+                    return dict(json.loads(info["userMetadata"]))
+        return {}
+
+
+@dataclass
+class WarehouseEye:
+    """On the books that lie beside a table of PostgreSQL."""
+
+    stack: Stack
+    table: str
+
+    @cached_property
+    def _connection(self) -> PostgresConnection:
+        connection = self.stack.postgres.connect(WAREHOUSE)
+        connection.autocommit = True
+        return connection
+
+    def version(self) -> int:
+        found = self._one("SELECT version FROM tidemark.sink WHERE target = %s", f"public.{self.table}")
+        return int(found[0]) if found else -1
+
+    def note(self, version: int) -> dict[str, Any]:
+        query = "SELECT note FROM tidemark.sink_commit WHERE target = %s AND version = %s"
+        found = self._one(query, f"public.{self.table}", version)
+        return dict(json.loads(found[0])) if found else {}
+
+    def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT to_regclass('tidemark.reject')")  # the books are made with the first start
+            if cursor.fetchone() == (None,):
+                return None
+            cursor.execute(query, values)
+            return cursor.fetchone()
+
+
+def newest_batch(eye: Eye) -> Batch:
+    for version in range(eye.version(), -1, -1):
+        note = eye.note(version)
+        if note.get("kind") == "batch":
+            mark = note["tidemark"]
+            return Batch(mark["generation"], mark["batch"], {int(number): end for number, end in mark["offsets"].items()})
+    return Batch(0, -1, {})
