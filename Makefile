@@ -63,9 +63,9 @@ editor-schemas: ## write the JSON schemas by which editors complete and check st
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract editor-schemas
 
-demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=delete_row | duplicate_row | skip_range]
+demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=delete_row | duplicate_row | skip_range] [STREAMS=all]
 	$(SETUP)
-	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE))
+	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE)) $(if $(STREAMS),--streams $(STREAMS))
 
 test: ## all tests, on real parts, beside a running stack; some of them: make test ARGS="tests/unit -k java"
 	$(SETUP) --dev

@@ -54,7 +54,7 @@ def driver_command(environment: Environment, stream: str, launch: str) -> Comman
         name=application_name(stream, launch),
         application_args=[stream, "--launch", launch],
     )
-    needed = {environment.control.connection, environment.spark.connection, find_stream(stream).spec.source.connection}
+    needed = {environment.control.connection, environment.spark.connection, *find_stream(stream).spec.connections}
     return Command(hook.command(str(JOB)), _environment(needed))
 
 

@@ -120,3 +120,9 @@ class StreamSpec(Section):
     sinks: Annotated[dict[Name, Sink], Field(min_length=1)]
     reconcile: Reconcile
     health: Health
+
+    @property
+    def connections(self) -> set[str]:
+        """The ids of those that a driver of this stream needs."""
+        databases = {sink.connection for sink in self.sinks.values() if not isinstance(sink, DeltaAppend)}
+        return {self.source.connection, *databases}

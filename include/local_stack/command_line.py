@@ -158,7 +158,7 @@ def clean(wanted: argparse.Namespace) -> int:
 
 
 def demo(wanted: argparse.Namespace) -> int:
-    return 0 if run_demo(wanted.sabotage) else 1
+    return 0 if run_demo(wanted.sabotage, with_all=wanted.streams == "all") else 1
 
 
 def _refuse_if_running(var: Path) -> None:
@@ -197,6 +197,7 @@ def _arguments() -> argparse.Namespace:
             command.add_argument("--lines", type=int, default=50)
         if run is demo:
             command.add_argument("--sabotage", choices=list(SABOTAGE))
+            command.add_argument("--streams", choices=["all"])
         if run is orders:
             command.add_argument("--records", type=int, default=100_000)
         if run is module:

@@ -25,18 +25,19 @@ from include.airflow_parts.driver_command import driver_command
 from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
 try:
-    built = driver_command(load_environment("local"), "orders_raw", "11111111-2222-3333-4444-555555555555")
+    built = driver_command(load_environment("local"), sys.argv[1], "11111111-2222-3333-4444-555555555555")
     print(json.dumps({"arguments": built.arguments, "environment": built.environment}))
 except TidemarkError as error:
     print(json.dumps({"refused": str(error)}))
 """
 
 
-def build(home: Path, spark: str | None) -> dict[str, object]:
+def build(home: Path, spark: str | None, stream: str = "orders_raw") -> dict[str, object]:
     control = json.dumps({"conn_type": "postgres", "host": "db", "login": "tidemark", "password": SECRET, "schema": "tidemark"})
     connections = {
         "AIRFLOW_CONN_KAFKA_MAIN": '{"conn_type": "kafka", "host": "broker", "port": 9092}',
         "AIRFLOW_CONN_TIDEMARK_CONTROL": control,
+        "AIRFLOW_CONN_WAREHOUSE": control,
         **({"AIRFLOW_CONN_SPARK_MAIN": spark} if spark else {}),
     }
     airflow = {
@@ -47,7 +48,7 @@ def build(home: Path, spark: str | None) -> dict[str, object]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment = {**plain, **connections, **airflow, "PYTHONPATH": str(PROJECT), "TIDEMARK_HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-c", BUILD], env=environment, cwd=PROJECT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", BUILD, stream], env=environment, cwd=PROJECT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -82,14 +83,18 @@ def test_the_command_of_a_driver(master: str, tmp_path: Path, request: pytest.Fi
     assert SECRET not in command
 
 
-def test_a_driver_gets_the_connections_it_needs_and_nothing_of_airflows_own(tmp_path: Path) -> None:
-    environment = build(tmp_path, MASTERS["local"])["environment"]
+@pytest.mark.parametrize(("stream", "sinks"), [("orders_raw", []), ("user_metrics", ["AIRFLOW_CONN_WAREHOUSE"])])
+def test_a_driver_gets_the_connections_it_needs_and_nothing_of_airflows_own(
+    stream: str, sinks: list[str], tmp_path: Path
+) -> None:
+    environment = build(tmp_path, MASTERS["local"], stream)["environment"]
     assert isinstance(environment, dict)
     assert json.loads(environment["AIRFLOW_CONN_TIDEMARK_CONTROL"])["password"] == SECRET
     assert [name for name in environment if name.startswith("AIRFLOW")] == [
         "AIRFLOW_CONN_KAFKA_MAIN",
         "AIRFLOW_CONN_SPARK_MAIN",
         "AIRFLOW_CONN_TIDEMARK_CONTROL",
+        *sinks,
     ]
 
 

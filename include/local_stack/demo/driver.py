@@ -69,10 +69,10 @@ class DemoDriver:
     def _wait_for_commit_after(self, version: int) -> None:
         _wait("the next commit", lambda: self._eye.version() > version, 60)
 
-    def seconds_to_successor(self) -> float | None:
-        """How long it took from the kill to the first batch that a new generation committed; None if there is none yet."""
-        is_back = newest_batch(self._eye).generation > self._killed_generation
-        return time.monotonic() - self._killed_at if is_back else None
+    def wait_for_successor(self, seconds: float) -> float:
+        """How long it took from the kill to the first batch that a new generation committed."""
+        _wait("a new generation's first batch", lambda: newest_batch(self._eye).generation > self._killed_generation, seconds)
+        return time.monotonic() - self._killed_at
 
     def wait_until_delivered(self, ends: dict[int, int], seconds: float) -> None:
         def is_delivered() -> bool:
@@ -144,17 +144,3 @@ def _wait(what: str, condition: Callable[[], bool], seconds: float) -> None:
                 next_step="Read var/demo/logs, above all the driver's log in logs/streams; then run `make demo` again.",
             )
         time.sleep(LOOK_SECONDS)
-
-
-def wait_for_successors(drivers: list[DemoDriver], seconds: float) -> dict[str, float]:
-    """Per stream: from the kill to the first batch that a new generation committed."""
-    back: dict[str, float] = {}
-
-    def are_back() -> bool:
-        for driver in drivers:
-            if driver.stream not in back and (taken := driver.seconds_to_successor()) is not None:
-                back[driver.stream] = taken
-        return len(back) == len(drivers)
-
-    _wait("the first batches of new generations", are_back, seconds)
-    return back
