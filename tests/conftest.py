@@ -16,14 +16,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 from include.control.database import ControlDatabase
 from include.local_stack.home import StackHome
+from include.local_stack.java import FOR_SHORT_LIVES
 from include.local_stack.stack import Stack
 from jobs.session import open_session
 from tests.running import PROJECT, command_lines, stack_command, watching
 from tests.warehouse import Warehouse
 
-# JVMs of tests live for seconds: the compiler for those that live for hours only takes the other core's time. Without it the
-# room for compiled code would be 48 MB, which Spark fills: it would be thrown away and compiled again.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
+os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
 OF_THE_STACK = ("dags", "integration/housekeeping", "integration/jars", "integration/local_stack", "integration/supervision")
 
 

@@ -16,6 +16,10 @@ WHERE_TO_GET_IT = (
     "Java 17, then run the same command again."
 )
 
+# For JVMs of tests and of the demo, which live for a minute: the compiler for those that live for hours only takes the other
+# core's time. With it off, 48 MB are left for compiled code, which Spark fills: then it is thrown away and compiled again.
+FOR_SHORT_LIVES = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+
 
 class JavaMissing(TidemarkError):
     """No Java at all."""

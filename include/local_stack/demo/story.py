@@ -6,6 +6,7 @@ With all streams, two more write PostgreSQL beside it, and the second kill is of
 """
 
 import json
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -24,6 +25,7 @@ from include.local_stack.demo.eyes import Eye, LakeEye, WarehouseEye
 from include.local_stack.demo.records import TOPIC, Sender, Sent
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
+from include.local_stack.java import FOR_SHORT_LIVES
 from include.local_stack.part import NotHealthy
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.progress import say, step
@@ -40,6 +42,7 @@ RUN = "demo"
 
 def run_demo(sabotage: str | None = None, *, with_all: bool = False) -> bool:
     """True only if reconciliation and the stranger's count both say that every record is accounted for once."""
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
     stack = Stack(StackHome(VAR / "demo"))
     stack.down()
     streams = list(STREAMS) if with_all else [LAKE]
