@@ -16,7 +16,7 @@ from include.tidemarks.delta_log import DeltaLog
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark, generation_of, transaction_version
 from include.tidemarks.sink_state import ForeignChange, SinkState, judge, read_sink
 from jobs.delta_transaction import CONFLICTS, DeltaTransaction, make_table
-from jobs.sink import SinkWentBack, check_that_it_was_us, fenced
+from jobs.sink import SinkWentBack, check_that_it_was_us, fenced, make_note
 from jobs.table_shape import TableShape
 
 
@@ -190,19 +190,7 @@ class FencedTable:
         return transaction_version(self.generation.number, batch)
 
     def _note(self, kind: Kind, transaction: DeltaTransaction, **more: object) -> Note:
-        return Note.model_validate(
-            {
-                "stream": self.stream,
-                "sink": self.sink,
-                "kind": kind,
-                "generation": self.generation.number,
-                "owner": self.generation.owner,
-                "deployment": self.generation.deployment,
-                "spec_hash": self.spec_hash,
-                "looked": transaction.version,
-                **more,
-            }
-        )
+        return make_note(self, kind, transaction.version, **more)
 
 
 class OpenDeltaBatch:

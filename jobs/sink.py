@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.control.generations import Generation
-from include.tidemarks.note import LedgerLine, Tidemark
+from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.sink_state import SinkState
 
 
@@ -48,8 +48,10 @@ class OpenBatch(Protocol):
 class Sink(Protocol):
     """Written by the newest generation of its stream alone."""
 
+    stream: str
     sink: str
     generation: Generation
+    spec_hash: str
 
     @property
     def tidemark(self) -> Tidemark:
@@ -76,6 +78,22 @@ class Sink(Protocol):
         """P2.5. `state` was read after the fence."""
 
     def open_batch(self) -> OpenBatch: ...
+
+
+def make_note(sink: Sink, kind: Kind, looked: int, **more: object) -> Note:
+    return Note.model_validate(
+        {
+            "stream": sink.stream,
+            "sink": sink.sink,
+            "kind": kind,
+            "generation": sink.generation.number,
+            "owner": sink.generation.owner,
+            "deployment": sink.generation.deployment,
+            "spec_hash": sink.spec_hash,
+            "looked": looked,
+            **more,
+        }
+    )
 
 
 def fenced(stream: str, sink: str, ours: int, newer: int) -> Fenced:

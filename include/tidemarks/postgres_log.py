@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
-from psycopg2.sql import SQL, Identifier
+from psycopg2.sql import SQL, Composable, Identifier
 
 from include.contract.connections import read_connection
 from include.contract.identity import transaction_app_id
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS tidemark.reject (
     PRIMARY KEY (target, topic_epoch, partition, "offset", spec_hash)
 );
 """
-COLUMNS = "version, number, rows, note"
+COMMITS = SQL("SELECT version, number, rows, note FROM tidemark.sink_commit WHERE target = %s AND ")
 
 
 def target_of(place: DatabaseTable) -> str:
@@ -63,10 +63,10 @@ class PostgresLog:
         return self._one("SELECT md5(note), committed_at FROM tidemark.sink_commit WHERE target = %s AND version = %s", version)
 
     def commit(self, version: int) -> Commit:
-        found = self._one(f"SELECT {COLUMNS} FROM tidemark.sink_commit WHERE target = %s AND version = %s", version)  # noqa: S608
+        found = next(self._select("version = %s", version), None)
         if found is None:
             raise self._unreadable(version)
-        return _commit(found)
+        return found
 
     def between(self, after: int, up_to: int) -> Iterator[Commit]:
         expected = after
@@ -111,13 +111,12 @@ class PostgresLog:
             return cursor.fetchone() == (True,)
 
     def _select(self, which: str, *values: object) -> Iterator[Commit]:
-        query = f"SELECT {COLUMNS} FROM tidemark.sink_commit WHERE target = %s AND {which}"  # noqa: S608
-        yield from (_commit(row) for row in self._rows(query, *values))
+        yield from (_commit(row) for row in self._rows(COMMITS + SQL(which), *values))
 
     def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         return next(iter(self._rows(query, *values)), None)
 
-    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str | Composable, *values: object) -> list[tuple[Any, ...]]:
         """None where the books were never made."""
         with self._cursor() as cursor:
             if not has_books(cursor):

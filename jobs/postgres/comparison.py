@@ -100,7 +100,7 @@ class Comparison:
         if not isinstance(sink, PostgresUpsert):
             return SQL("").format()
         newest = [sink.order, *NEWER_BY]
-        there, expected = (SQL(", ").join(SQL(f"{of}.{{}}").format(Identifier(name)) for name in newest) for of in "te")
+        there, expected = (SQL(", ").join(Identifier(of, name) for name in newest) for of in ("t", "e"))
         return SQL("WHEN ({}) < ({}) THEN {}").format(there, expected, Literal(STALE))
 
     def _differ(self, name: str) -> Composed:

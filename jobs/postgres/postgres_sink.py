@@ -29,7 +29,7 @@ from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.table_check import check_table, make_or_check
 from jobs.postgres.text_forms import PLACES, as_texts
 from jobs.postgres.wanted_table import wanted_table
-from jobs.sink import SinkWentBack, check_that_it_was_us, fenced
+from jobs.sink import SinkWentBack, check_that_it_was_us, fenced, make_note
 
 UNKNOWN_OUTCOME = "The transaction in hand was committed as a whole or not at all; the tidemark in the table says which."
 
@@ -97,7 +97,7 @@ class PostgresTableSink:
                 check_that_it_was_us(self.stream, self.sink, self.generation, there.generation, there.owner)
                 self._version = there.version
                 return
-            self._append(cursor, self._note(Kind.FENCE, there.version, first=is_first), there.version, rows=0)
+            self._append(cursor, make_note(self, Kind.FENCE, there.version, first=is_first), there.version, rows=0)
         self.staging.drop_older(f"staging_{self._digest}_")
 
     def adopt(
@@ -109,7 +109,8 @@ class PostgresTableSink:
         losses: Iterable[LedgerLine] = (),
         quarantine: tuple[int, int] | None = None,
     ) -> None:
-        note = self._note(
+        note = make_note(
+            self,
             Kind.ADOPT,
             self._version,
             tidemark=tidemark,
@@ -135,7 +136,8 @@ class PostgresTableSink:
     def commit_batch(
         self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None
     ) -> None:
-        note = self._note(
+        note = make_note(
+            self,
             Kind.BATCH,
             self._version,
             tidemark=tidemark,
@@ -188,21 +190,6 @@ class PostgresTableSink:
         cursor.connection.commit()
         self._version = version + 1
         self._newest = note
-
-    def _note(self, kind: Kind, looked: int, **more: object) -> Note:
-        return Note.model_validate(
-            {
-                "stream": self.stream,
-                "sink": self.sink,
-                "kind": kind,
-                "generation": self.generation.number,
-                "owner": self.generation.owner,
-                "deployment": self.generation.deployment,
-                "spec_hash": self.spec_hash,
-                "looked": looked,
-                **more,
-            }
-        )
 
 
 class OpenPostgresBatch:

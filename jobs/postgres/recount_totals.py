@@ -2,13 +2,12 @@
 the database has at the very snapshot at which its totals are read (P7.1). The sink's own ledger says which offsets by which spec.
 """
 
-import io
 from collections.abc import Iterator
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composed, Identifier
 from pyspark.sql import DataFrame
@@ -25,7 +24,7 @@ from include.topics.topic import TopicState
 from jobs.measuring import GOOD, Group, Sides, Spec
 from jobs.postgres.comparison import count_rejects
 from jobs.postgres.recount import PostgresCounting
-from jobs.postgres.staging import CSV
+from jobs.postgres.staging import Parts, as_csv
 from jobs.postgres.table_check import columns_there
 from jobs.postgres.text_forms import from_text, text_form
 from jobs.postgres.wanted_table import WantedTable, wanted_table
@@ -168,7 +167,9 @@ def _expect(cursor: Cursor, wanted: WantedTable, added: DataFrame) -> None:
     """Over the connection of the snapshot, which sees what it has written itself and nothing else that is new."""
     texts = SQL(", ").join(SQL("{} text").format(Identifier(name)) for name in added.columns)
     cursor.execute(SQL("CREATE TEMP TABLE expected_as_text ({}) ON COMMIT DROP").format(texts))
-    cursor.copy_expert("COPY expected_as_text FROM STDIN (FORMAT csv)", _Lines(added.toLocalIterator(prefetchPartitions=True)))
+    cursor.copy_expert(
+        "COPY expected_as_text FROM STDIN (FORMAT csv)", Parts(_csv(added.toLocalIterator(prefetchPartitions=True)))
+    )
     there = columns_there(cursor, wanted)
     typed = SQL(", ").join(
         SQL("{} AS {}").format(from_text(SQL("s.{}").format(Identifier(name)), there[name].type), Identifier(name))
@@ -198,23 +199,6 @@ def _differing(sink: PostgresTotals, wanted: WantedTable) -> Composed:
     )
 
 
-class _Lines(io.RawIOBase):
-    """Rows of texts as a file of CSV, made as it is read."""
-
-    def __init__(self, rows: Iterator[Any]) -> None:
-        super().__init__()
-        self._rows = rows
-        self._left = b""
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._left:
-            chunk = [tuple(row) for _, row in zip(range(ROWS_AT_ONCE), self._rows, strict=False)]
-            if not chunk:
-                return b""
-            columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
-            out = io.BytesIO()
-            pyarrow.csv.write_csv(pa.Table.from_arrays(columns, [str(number) for number in range(len(columns))]), out, CSV)
-            self._left = out.getvalue()
-        size = len(self._left) if size < 0 else size
-        now, self._left = self._left[:size], self._left[size:]
-        return now
+def _csv(rows: Iterator[Any]) -> Iterator[bytes]:
+    while chunk := [tuple(row) for row in islice(rows, ROWS_AT_ONCE)]:
+        yield as_csv([pa.array(column, pa.string()) for column in zip(*chunk, strict=True)])

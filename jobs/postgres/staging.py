@@ -5,7 +5,7 @@ A COPY that was broken off leaves nothing. One whose task is tried again leaves 
 
 import io
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -74,12 +74,19 @@ class Staging:
         first = next(filled, None)
         if first is None:
             return
-        reading = _CsvReader(token := uuid.uuid4().hex, chain([first], filled))
+        token, rows = uuid.uuid4().hex, 0
+
+        def parts() -> Iterator[bytes]:
+            nonlocal rows
+            for batch in chain([first], filled):
+                rows += batch.num_rows
+                yield _staged(token, batch)
+
         with closing(connect(self.where, self.application)) as connection, connection, connection.cursor() as cursor:
             columns = SQL(", ").join(map(Identifier, self.columns))
-            cursor.copy_expert(SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(self.table, columns), reading)
+            cursor.copy_expert(SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(self.table, columns), Parts(parts()))
             reach(Failpoint.IN_COPY)
-        yield pa.record_batch({"token": [token], "rows": [reading.rows]})
+        yield pa.record_batch({"token": [token], "rows": [rows]})
 
     def empty(self) -> None:
         """Best effort, outside of every transaction: what is left is not asked for again."""
@@ -113,34 +120,31 @@ class Staging:
                 print(f"{self.name} is gone: a newer generation has dropped it", flush=True)
 
 
-class _CsvReader(io.RawIOBase):
-    """Record batches as one file of CSV, made as it is read."""
+class Parts(io.RawIOBase):
+    """A file that is made as it is read."""
 
-    def __init__(self, token: str, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, parts: Iterator[bytes]) -> None:
         super().__init__()
-        self.rows = 0
-        self._token = token
-        self._parts = map(self._csv, batches)
+        self._parts = parts
         self._left = b""
 
     def read(self, size: int = -1) -> bytes:
-        while not self._left:
-            part = next(self._parts, None)
-            if part is None:
-                return b""
-            self._left = part
+        if not self._left:
+            self._left = next(self._parts, b"")
         size = len(self._left) if size < 0 else size
         now, self._left = self._left[:size], self._left[size:]
         return now
 
-    def _csv(self, batch: pa.RecordBatch) -> bytes:
-        self.rows += batch.num_rows
-        places, texts = batch.columns[:2], batch.columns[2:]
-        zero_byte_in, texts = _without_zero_bytes(texts)
-        columns = [pa.repeat(self._token, batch.num_rows), *places, zero_byte_in, *texts]
-        out = io.BytesIO()
-        pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))]), out, CSV)
-        return out.getvalue()
+
+def as_csv(columns: list[pa.Array]) -> bytes:
+    out = io.BytesIO()
+    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(columns))]), out, CSV)
+    return out.getvalue()
+
+
+def _staged(token: str, batch: pa.RecordBatch) -> bytes:
+    zero_byte_in, texts = _without_zero_bytes(batch.columns[2:])
+    return as_csv([pa.repeat(token, batch.num_rows), *batch.columns[:2], zero_byte_in, *texts])
 
 
 def _without_zero_bytes(texts: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 
-from include.contract.identity import OWN_COLUMNS
 from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals, PostgresUpsert
 from jobs.postgres.table_check import ColumnThere, digits_to_check
 from jobs.postgres.text_forms import PLACES, from_text
@@ -119,6 +118,3 @@ def _added(name: str, sink: PostgresTotals) -> Composed:
         return SQL("{0} = coalesce(there.{0} + excluded.{0}, there.{0}, excluded.{0})").format(column)
     pick = SQL("least" if name in [f"{one}_min" for one in sink.min] else "greatest")
     return SQL("{0} = {1}(there.{0}, excluded.{0})").format(column, pick)
-
-
-assert {*KEPT_BY_BATCH, *PLACES, "_kafka_timestamp"} == set(OWN_COLUMNS)  # noqa: S101 - a new own column belongs to one of them
