@@ -98,7 +98,7 @@ class PostgresTableSink:
                 self._version = there.version
                 return
             self._append(cursor, make_note(self, Kind.FENCE, there.version, first=is_first), there.version, rows=0)
-        self.staging.drop_older(f"staging_{self._digest}_")
+        self.staging.drop_older()
 
     def adopt(
         self,

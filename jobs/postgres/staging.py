@@ -95,16 +95,19 @@ class Staging:
     def drop(self) -> None:
         self._try(SQL("DROP TABLE IF EXISTS {}").format(self.table))
 
-    def drop_older(self, prefix: str) -> None:
-        """Of earlier generations. One into which a zombie still copies is left for the next start."""
+    def drop_older(self) -> None:
+        """Of earlier generations of this sink. One into which a zombie still copies is left for the next start."""
+        prefix, _, generation = self.name.rpartition("_")
         with closing(connect(self.where, self.application)) as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('tidemark') AND relkind = 'r'"
-                " AND starts_with(relname, %s) AND relname <> %s",
-                [prefix, self.name],
+                " AND starts_with(relname, %s)",
+                [f"{prefix}_"],
             )
-            older = [name for (name,) in cursor.fetchall()]
-        for name in older:
+            names = [name for (name,) in cursor.fetchall()]
+        for name in names:
+            if int(name.rpartition("_")[2]) >= int(generation):
+                continue  # a newer one's, if this driver was slow
             self._try(SQL("DROP TABLE IF EXISTS tidemark.{}").format(Identifier(name)))
 
     def _try(self, statement: Composed) -> None:
