@@ -23,11 +23,12 @@ from tests.running import PROJECT, command_lines, stack_command, watching
 from tests.warehouse import Warehouse
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
-OF_THE_STACK = ("dags", "integration/housekeeping", "integration/jars", "integration/local_stack", "integration/supervision")
+OF_THE_STACK = ("dags", *(f"integration/{one}" for one in ("housekeeping", "jars", "local_stack", "postgres", "supervision")))
 
 
 class TwoGroups(LoadScopeScheduling):
-    """For two workers: tests that keep Spark busy, and tests that mostly wait for Airflow; then both share the unit tests."""
+    """For two workers: tests that keep Spark busy, and tests that mostly wait for Airflow, with those of PostgreSQL for an even
+    share; then both share the unit tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         place = nodeid.removeprefix("tests/")

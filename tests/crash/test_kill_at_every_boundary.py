@@ -30,5 +30,5 @@ def test_nothing_is_lost_or_delivered_twice(point: Failpoint, stack: Stack, spar
 
 
 def _jvm(point: Failpoint, spark: SparkSession) -> AbstractContextManager[dict[str, str] | None]:
-    """Where a batch is under way the JVM dies with its Python; before that nothing of the driver is in the JVM."""
-    return lent(spark) if point.startswith("take_over") else nullcontext()
+    """Where a sink's batch is under way the JVM dies with its Python; elsewhere nothing of the driver goes on in the JVM."""
+    return nullcontext() if point.startswith("sink") else lent(spark)
