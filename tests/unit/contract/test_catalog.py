@@ -14,6 +14,7 @@ from include.contract.fingerprint import snapshot, spec_hash
 from include.contract.problems import StreamFilesInvalid
 
 STREAM = "streams/orders_raw.yaml"
+ROWS, TOTALS = "streams/orders_to_postgres.yaml", "streams/user_metrics.yaml"
 SCHEMA = "schemas/order.yaml"
 
 
@@ -49,6 +50,15 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
         (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
         (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
+        (TOTALS, "key: [user_id]", "key: [user]", "user_metrics.yaml:13: sinks.totals.key names 'user', which is no column. Did you mean 'user_id'?"),
+        (TOTALS, "sum: [amount_cents]", "summ: [amount_cents]", "user_metrics.yaml:14: sinks.totals.summ is not a key that is known here. Did you mean 'sum'?"),
+        (TOTALS, "count: orders", "count: user_id", "sinks.totals has the column 'user_id' a second time."),
+        (TOTALS, "    sum: [amount_cents]\n    count: orders\n    max: [ts]\n", "", "sinks.totals has no totals: give it sum, count, min or max."),
+        (ROWS, ", key: [event_id]}", "}", "orders_to_postgres.yaml:9: sinks.warehouse.key is missing."),
+        (ROWS, "kind: postgres_insert_new", "kind: postgres_upsert", "sinks.warehouse.order is missing."),
+        (ROWS, "table: orders,", "table: user_metrics,", "which belongs to orders_to_postgres.warehouse already."),
+        (ROWS, "table: orders,", "table: public.user_metrics,", "which belongs to orders_to_postgres.warehouse already."),
+        (ROWS, "table: orders,", "table: a.b.c,", "sinks.warehouse.table is 'a.b.c', which does not fit"),
         (STREAM, "schema: order,", "schema: orders,", "orders_raw.yaml:4: decode.schema is 'orders', but there is no config/schemas/orders.yaml. Did you mean 'order'?"),
         (STREAM, "200000", "many", "source.max_records_per_batch is 'many': input should be a valid integer"),
         (STREAM, "200000", "0", "source.max_records_per_batch is 0: input should be greater than 0"),
