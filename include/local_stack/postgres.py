@@ -5,6 +5,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -25,6 +26,7 @@ PASSWORD = "postgres_password"  # the name of the secret, not the secret
 SUPERUSER = "tidemark"
 WAREHOUSE = "warehouse"  # where streams write tables; also the id of its connection
 DATABASES = ("airflow", "tidemark", WAREHOUSE)
+ORPHANS_SECONDS = 10
 SERVER_USER = "nobody"  # PostgreSQL refuses to run as root; only a root user of the machine ever needs this
 
 
@@ -112,8 +114,12 @@ class Postgres(Part):
         ]
 
     def _forget_dead_postmaster(self) -> None:
-        """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start."""
-        if not self.living_processes():
+        """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start. The sessions
+        of a server that was killed end by themselves, within moments."""
+        deadline = time.monotonic() + ORPHANS_SECONDS
+        while (orphans := self.living_processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not orphans:
             (self.cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
