@@ -50,8 +50,8 @@ def _settings(home: StackHome, ports: dict[str, int], settings: LocalStack) -> d
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # One that is known is read again each minute, for the stream files: each time costs a second of a core.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
-        # After a scheduler was killed, supervision goes on when its lost task is given up: in one minute instead of five.
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        # After a scheduler was killed, supervision goes on when its lost task is given up: within a minute instead of five.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "40",
         # Nothing here talks to the outside.
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }

@@ -114,7 +114,7 @@ class Postgres(Part):
         ]
 
     def _forget_dead_postmaster(self) -> None:
-        """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start. The sessions
+        """After a crash the pid in postmaster.pid may belong to a stranger by now, and PostgreSQL would refuse to start. Sessions
         of a server that was killed end by themselves, within moments."""
         deadline = time.monotonic() + ORPHANS_SECONDS
         while (orphans := self.living_processes()) and time.monotonic() < deadline:
