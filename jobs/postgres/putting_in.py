@@ -17,10 +17,10 @@ from include.contract.stream_spec import PostgresUpsert
 from include.tidemarks.postgres_connection import first_line
 from jobs.postgres.staging import Staged, Staging
 from jobs.postgres.statements import Statements
+from jobs.quarantine import BUDGET_ROWS, BUDGET_SHARE
 
 # Classes of SQLSTATE that speak of a row: data, constraint, check option, a trigger's own, a value too long for an index.
 OF_A_ROW = ("22", "23", "44", "P0", "54")
-BUDGET_ROWS, BUDGET_SHARE = 100, 0.01  # P3.6
 TOLD = 3
 CODE_OF_ZERO_BYTE = "22021"
 MESSAGE_OF_ZERO_BYTE = 'invalid byte sequence for encoding "UTF8": 0x00'
@@ -62,7 +62,7 @@ class Putting:
 
     def put(self, staged: Staged) -> PutIn:
         self._budget = max(BUDGET_ROWS, int(staged.rows * BUDGET_SHARE))
-        staged_rows = SQL("SELECT * FROM {} WHERE token = ANY({})").format(self._staging.table, Literal(staged.tokens))
+        staged_rows = self._staging.rows_of(staged)
         with_zero_byte = self._check_count(staged_rows, staged)
         if with_zero_byte:
             self._reject(SQL("{} AND zero_byte_in IS NOT NULL").format(staged_rows), CODE_OF_ZERO_BYTE, MESSAGE_OF_ZERO_BYTE)
@@ -107,7 +107,7 @@ class Putting:
         self._cursor.execute("ALTER TABLE numbered ADD PRIMARY KEY (number)")
         self._put_halves_of(1, count)
         if isinstance(self._statements.sink, PostgresUpsert):
-            self._count_again(self._statements.sink)
+            self._count_again()
 
     def _put_halves_of(self, first: int, last: int) -> None:
         middle = (first + last) // 2
@@ -155,7 +155,7 @@ class Putting:
                 next_step="Mend the producer, the stream file or the table, then start the stream again.",
             )
 
-    def _count_again(self, sink: PostgresUpsert) -> None:
+    def _count_again(self) -> None:
         """Rows that one half has written and a later one has replaced were counted twice."""
         self._cursor.execute(
             SQL(

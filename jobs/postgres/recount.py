@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
-from psycopg2.sql import SQL, Literal
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -104,9 +103,8 @@ class KeyedCounting(PostgresCounting):
             return {}
         statements = Statements(self._settings, wanted, there, staged_columns(self._settings, group.spec.shape.names))
         comparison = Comparison(cursor, statements, self.target, self.sides.window.epoch, group.segments)
-        source = SQL("SELECT * FROM {} WHERE token = ANY({})").format(staging.table, Literal(staged.tokens))
         try:
-            comparison.expect(source, self.sides.topic.name)
+            comparison.expect(staging.rows_of(staged), self.sides.topic.name)
         except psycopg2.DataError as error:
             self.findings.append(f"a record that the database refuses is not among its rejects: {first_line(error)}")
             cursor.connection.rollback()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 from psycopg2.extensions import cursor as Cursor
-from psycopg2.sql import SQL, Composed, Identifier
+from psycopg2.sql import SQL, Composed, Identifier, Literal
 from pyspark.sql import DataFrame
 
 from include.contract.connections import Connection
@@ -67,6 +67,10 @@ class Staging:
         """`rows`: partition, offset and then the texts."""
         staged = rows.coalesce(CONNECTIONS).mapInArrow(self._copy, "token string, rows bigint").collect()  # a row per task
         return Staged([row["token"] for row in staged], sum(row["rows"] for row in staged))
+
+    def rows_of(self, staged: Staged) -> Composed:
+        """A query of the rows of these tokens, and of no broken attempt."""
+        return SQL("SELECT * FROM {} WHERE token = ANY({})").format(self.table, Literal(staged.tokens))
 
     def _copy(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """On an executor."""
