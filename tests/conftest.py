@@ -23,22 +23,26 @@ from tests.running import PROJECT, command_lines, stack_command, watching
 from tests.warehouse import Warehouse
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
-OF_THE_STACK = ("dags", *(f"integration/{one}" for one in ("housekeeping", "jars", "local_stack", "postgres", "supervision")))
+NEEDS_AIRFLOW = (
+    "dags",
+    "integration/housekeeping",
+    "integration/local_stack/test_check",
+    "integration/local_stack/test_whole",
+    "integration/supervision",
+)
 
 
-class TwoGroups(LoadScopeScheduling):
-    """For two workers: tests that keep Spark busy, and tests that mostly wait for Airflow, with those of PostgreSQL for an even
-    share; then both share the unit tests."""
+class FolderByFolder(LoadScopeScheduling):
+    """One worker has all tests that need the whole stack, which mostly wait; the other takes folder by folder, and whoever is
+    through first goes on with what is left: it starts what it needs when it comes to that."""
 
     def _split_scope(self, nodeid: str) -> str:
         place = nodeid.removeprefix("tests/")
-        if place.startswith("unit"):
-            return place.partition("::")[0]
-        return "stack" if place.startswith(OF_THE_STACK) else "spark"
+        return "with Airflow" if place.startswith(NEEDS_AIRFLOW) else place.partition("::")[0].rpartition("/")[0]
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoGroups:
-    return TwoGroups(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderByFolder:
+    return FolderByFolder(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

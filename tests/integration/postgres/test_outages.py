@@ -69,6 +69,7 @@ def test_a_database_that_is_restarted_in_mid_batch_loses_nothing(
         process = stack.postgres.process
         assert process is not None
         psutil.Process(process.pid).kill()
+        wait_for("the end of the server", lambda: not process.is_alive())
         stack.up()
 
     with at(Failpoint.BEFORE_COMMIT, once(restart)):
