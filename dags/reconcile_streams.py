@@ -54,7 +54,12 @@ def reconcile(stream: Stream) -> None:
 
         return publish(stream.name, sink, context)
 
-    measure = SubmitJob(task_id="measure", job="measure_window", application_args=[stream.name, "--run", "{{ run_id }}"])
+    measure = SubmitJob(
+        task_id="measure",
+        job="measure_window",
+        connections=stream.spec.connections,
+        application_args=[stream.name, "--run", "{{ run_id }}"],
+    )
     published = [
         publish.override(task_id=f"publish_{sink}", outlets=[complete_asset(stream.name, sink)])(sink)
         for sink in sorted(stream.spec.sinks)

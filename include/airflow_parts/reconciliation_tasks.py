@@ -4,6 +4,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
+from include.airflow_parts.airflow_connections import make_known
 from include.airflow_parts.complete_asset import complete_asset
 from include.airflow_parts.conf_keys import refuse_unknown_keys
 from include.contract.catalog import find_stream
@@ -94,9 +95,10 @@ def announce(context: Any) -> list[dict[str, Any]]:
 
 
 def _steps(stream: str, context: Any) -> Reconciliation:
-    environment = load_environment()
+    environment, found = load_environment(), find_stream(stream)
+    make_known({environment.control.connection, *found.spec.connections})
     control = ControlDatabase(read_connection(environment.control.connection))
-    return Reconciliation(control, environment, find_stream(stream), context["run_id"])
+    return Reconciliation(control, environment, found, context["run_id"])
 
 
 def _asked(stream: str, params: Any) -> Asked | None:

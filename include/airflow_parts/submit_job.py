@@ -3,6 +3,7 @@
 For jobs that end by themselves. A streaming driver is never the child of a task.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ JOBS = Path(__file__).resolve().parents[2] / "jobs"
 
 
 class SubmitJob(SparkSubmitOperator):
-    def __init__(self, *, job: str, **kwargs: Any) -> None:
+    def __init__(self, *, job: str, connections: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(application=str(JOBS / f"{job}.py"), name=job, **kwargs)
+        self.connections = sorted(connections)  # beside that of the control database
 
     def execute(self, context: Any) -> None:
         """The settings are read here and not at parse time: they verify 23 MB of jars."""
+        from include.airflow_parts.airflow_connections import make_known
         from include.contract.connections import variable_name
         from include.contract.environment import load_environment
         from include.spark_settings import spark_settings
@@ -24,6 +27,7 @@ class SubmitJob(SparkSubmitOperator):
         environment = load_environment()
         self.conf = spark_settings(environment)
         self._conn_id = environment.spark.connection
+        make_known([environment.control.connection, *self.connections])
         # The provider hands on a task's whole environment: Airflow's database is no business of a job.
         self.env_vars = {variable_name(environment.housekeeping.airflow_connection): ""}
         super().execute(context)

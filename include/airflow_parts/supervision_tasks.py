@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
+from include.airflow_parts.airflow_connections import make_known
 from include.airflow_parts.driver_command import driver_command
+from include.contract.catalog import read_catalog
 from include.contract.connections import read_connection
 from include.contract.environment import load_environment
 from include.contract.identity import DRIVER_LOGS
@@ -66,6 +68,8 @@ def make_supervisor() -> Supervisor:
 
 def make_ground() -> Ground:
     environment = load_environment()
+    streams = read_catalog().streams.values()
+    make_known({environment.control.connection, *(each for stream in streams for each in stream.spec.connections)})
     control = ControlDatabase(read_connection(environment.control.connection))
     folder, logs = environment.home_path("drivers"), environment.home_path(*DRIVER_LOGS)
     return Ground(environment, control, DetachedLauncher(partial(driver_command, environment), folder, logs))

@@ -52,6 +52,14 @@ def read_connection(connection_id: str) -> Connection:
             state="Nothing was started.",
             next_step="Start the job from Airflow, or export the variable in Airflow's JSON form.",
         )
-    values = json.loads(text)
-    values.pop("conn_type", None)
-    return Connection(**values)
+    try:
+        values = json.loads(text)
+        known = {name: values[name] for name in vars(Connection("")) if values.get(name) is not None}
+        extra = known.get("extra", {})
+        return Connection(**{"host": "", **known, "extra": json.loads(extra) if isinstance(extra, str) else extra})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConnectionMissing(
+            f"{variable_name(connection_id)} is not a connection in Airflow's JSON form ({type(error).__name__}).",
+            state="Nothing was started.",
+            next_step='Write it as {"conn_type": "postgres", "host": ..., "port": ..., "login": ..., "password": ...}.',
+        ) from None
