@@ -37,6 +37,7 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
             problems += _check_partitioning(sink, settings.partition_by, output, schema, problem)
         else:
             problems += _check_postgres(sink, settings, output, problem)
+            problems += _check_types_for_postgres(sink, settings, output, schema, problem)
     return problems
 
 
@@ -56,6 +57,35 @@ def _check_postgres(sink: str, settings: PostgresSink, output: list[str], proble
     return [
         *problems,
         *(problem(f"sinks.{sink}: PostgreSQL has no names as long as {name!r}.", "sinks", sink) for name in too_long),
+    ]
+
+
+def _check_types_for_postgres(
+    sink: str, settings: PostgresSink, output: list[str], schema: RecordSchema, problem: MakeProblem
+) -> list[Problem]:
+    """Of the schema's own fields; what `select` makes, Spark knows when the stream starts, and it is refused then."""
+    written = [*settings.key, *settings.min, *settings.max] if isinstance(settings, PostgresTotals) else output
+    summed = settings.sum if isinstance(settings, PostgresTotals) else []
+    types = {name: field.type.strip().lower() for name, field in schema.fields.items()}
+    zoneless = [name for name in written if types.get(name) == "timestamp_ntz"]
+    inexact = [name for name in summed if types.get(name) in ("double", "float", "real")]
+    return [
+        *(
+            problem(
+                f"sinks.{sink}: {name!r} is a time without a zone, which means another instant in each session: keep it out, and "
+                f"give it a zone in select, such as to_utc_timestamp({name}, 'Europe/Berlin').",
+                *("sinks", sink),
+            )
+            for name in zoneless
+        ),
+        *(
+            problem(
+                f"sinks.{sink}.sum names {name!r}, which is a {types[name]}: its total would depend on the order of the records. "
+                "Make it a decimal or a whole number.",
+                *("sinks", sink, "sum"),
+            )
+            for name in inexact
+        ),
     ]
 
 

@@ -119,7 +119,7 @@ class ApiServer(AirflowPart):
 class Scheduler(AirflowPart):
     name = "scheduler"
     arguments: ClassVar[list[str]] = ["scheduler", "--skip-serve-logs"]  # its log server would listen on every address
-    stop_patience_seconds = 5  # it waits for its tasks; the one that supervises always runs, and may be killed at any moment
+    stop_patience_seconds = 2  # it waits for its tasks; the one that supervises always runs, and may be killed at any moment
 
     def check_health(self) -> str:
         return self.heartbeat_since_start("scheduler")
@@ -148,6 +148,7 @@ class DagProcessor(AirflowPart):
 class Triggerer(AirflowPart):
     name = "triggerer"
     arguments: ClassVar[list[str]] = ["triggerer", "--skip-serve-logs"]
+    stop_patience_seconds = 3  # it takes ten; what it waited for, the next one waits for
 
     def check_health(self) -> str:
         return self.heartbeat_since_start("triggerer")

@@ -18,6 +18,8 @@ from include.local_stack.drivers import running_drivers
 from include.local_stack.exit_code import exit_code_of
 from include.local_stack.home import PROJECT, VAR, StackHome, stacks_below
 from include.local_stack.part import Part
+from include.local_stack.postgres import PASSWORD as POSTGRES_PASSWORD
+from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.progress import say, step
 from include.local_stack.sample_orders import TOPIC, send_orders
 from include.local_stack.stack import Stack
@@ -61,6 +63,9 @@ def up(wanted: argparse.Namespace) -> int:
     say(f"\n{news}\n  Airflow   {airflow_url(stack.ports.chosen)}")
     say(f"  user      {USER}, password in {_short(stack.home.secret_file(PASSWORD))}")
     say(f"  Kafka     {stack.kafka.connection.address}")
+    database = stack.postgres.connection(WAREHOUSE)
+    where = f"{database.address}, database {database.schema}, user {database.login}"
+    say(f"  Postgres  {where}, password in {_short(stack.home.secret_file(POSTGRES_PASSWORD))}")
     say("  next      make status, make logs PART=kafka, make down")
     for part in stack.status():
         if not part.is_healthy:
@@ -158,7 +163,7 @@ def clean(wanted: argparse.Namespace) -> int:
 
 
 def demo(wanted: argparse.Namespace) -> int:
-    return 0 if run_demo(wanted.sabotage, with_all=wanted.streams == "all") else 1
+    return 0 if run_demo(wanted.sabotage) else 1
 
 
 def _refuse_if_running(var: Path) -> None:
@@ -197,7 +202,6 @@ def _arguments() -> argparse.Namespace:
             command.add_argument("--lines", type=int, default=50)
         if run is demo:
             command.add_argument("--sabotage", choices=list(SABOTAGE))
-            command.add_argument("--streams", choices=["all"])
         if run is orders:
             command.add_argument("--records", type=int, default=100_000)
         if run is module:

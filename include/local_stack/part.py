@@ -15,7 +15,7 @@ from include.contract.errors import TidemarkError
 from include.jars.cache import cache_folder
 from include.local_stack.home import PROJECT, StackHome
 from include.processes.process_record import ProcessRecord, read_record
-from include.processes.sessions import kill_all, session_members, start_detached, stop_gently
+from include.processes.sessions import ask_to_stop, kill_all, session_members, start_detached, wait_for_end
 
 LOG_LINES_SHOWN = 8
 
@@ -103,9 +103,20 @@ class Part(ABC):
                 raise self._silent(last_reason)
             time.sleep(0.2)
 
-    def stop(self) -> str:
-        """Returns how it ended. The record goes last: a stop that is killed half-way is finished by the next."""
-        how = stop_gently(self.process, self.gentle_signal, self.stop_patience_seconds) if self.process else "was not running"
+    def ask_to_stop(self) -> bool:
+        """False if there is nobody to ask."""
+        return self.process is not None and ask_to_stop(self.process, self.gentle_signal)
+
+    def stop(self, *, asked: bool | None = None) -> str:
+        """Returns how it ended. `asked`: what `ask_to_stop` said, if it was asked before. The record goes last: a stop that is
+        killed half-way is finished by the next."""
+        leader = self.process
+        if leader is None:
+            how = "was not running"
+        elif self.ask_to_stop() if asked is None else asked:
+            how = wait_for_end(leader, self.stop_patience_seconds)
+        else:
+            how = "had died"
         kill_all(self.living_processes)
         self.clear_after_stop()
         self.home.record(self.name).unlink(missing_ok=True)

@@ -171,12 +171,13 @@ def _undone_on_failure(started: list[Part]) -> Iterator[None]:
 
 
 def _stop_all(parts: list[Part]) -> None:
-    """One that cannot be stopped does not keep the others running."""
+    """All are asked at once. One that cannot be stopped does not keep the others running."""
     failures = []
+    asked = {part.name: part.ask_to_stop() for part in parts}
     for part in parts:
         try:
             with step(f"stopping {part.name}"):
-                how = part.stop()
+                how = part.stop(asked=asked[part.name])
             if how != "stopped":
                 say(f"    {part.name} {how}")
         except TidemarkError as error:

@@ -40,12 +40,17 @@ def start_detached(command: list[str], environment: dict[str, str], folder: Path
         )
 
 
-def stop_gently(leader: ProcessRecord, gentle: signal.Signals, patience_seconds: float) -> str:
-    """Asks the leader and waits. Returns how it ended; `kill_all` ends what did not."""
+def ask_to_stop(leader: ProcessRecord, gentle: signal.Signals) -> bool:
+    """False if it had died."""
     if not leader.is_alive():
-        return "had died"
+        return False
     with suppress(ProcessLookupError):
         os.kill(leader.pid, gentle)
+    return True
+
+
+def wait_for_end(leader: ProcessRecord, patience_seconds: float) -> str:
+    """Returns how it ended; `kill_all` ends what did not."""
     if _wait_until(lambda: not leader.is_alive(), patience_seconds):
         return "stopped"
     return f"killed after {patience_seconds:.0f} s without an answer"

@@ -1,4 +1,4 @@
-"""The stream's driver as somebody sees it who means it harm: its processes, its checkpoint folder, its sink's log."""
+"""A stream's driver as somebody sees it who means it harm: its processes, its checkpoint folder, the logs of its sinks."""
 
 import os
 import signal
@@ -18,8 +18,7 @@ from include.local_stack.stack import Stack
 from include.processes.by_environment import find_processes
 
 LOOK_SECONDS = 0.002
-BATCHES_BEFORE_A_KILL = 2
-INTO_A_BATCH_SECONDS = 0.3
+INTO_A_BATCH_SECONDS = 2  # of the ten that the first one takes: decoded, half written
 
 
 class DemoStuck(TidemarkError):
@@ -35,48 +34,46 @@ class Kill:
 
 
 class DemoDriver:
-    def __init__(self, stack: Stack, stream: str, eye: Eye) -> None:
+    def __init__(self, stack: Stack, stream: str, eyes: list[Eye]) -> None:
+        """`eyes` on its sinks, in the order in which a batch reaches them."""
         self.stream = stream
         self._stack = stack
         self._checkpoints = stack.home.folder / "checkpoints" / stream
-        self._eye = eye
+        self._first, self._last = eyes[0], eyes[-1]
         self._killed_at = 0.0
         self._killed_generation = 0
 
-    def wait_until_at_work(self, seconds: float) -> None:
-        _wait(f"the first batches of {self.stream}", lambda: newest_batch(self._eye).number >= BATCHES_BEFORE_A_KILL - 1, seconds)
-
-    def kill_in_the_middle_of_a_batch(self) -> Kill:
+    def kill_in_the_middle_of_a_batch(self, seconds: float) -> Kill:
         """Batch N is planned (offsets/N) and not finished (commits/N): then it lives for a moment more, and no longer."""
-        generation = newest_batch(self._eye).generation
         while True:
-            batch = self._wait_for_open_batch(generation)
+            generation, batch = self._wait_for_open_batch(seconds)
             time.sleep(INTO_A_BATCH_SECONDS)
             with self._stopped() as pids:
-                if self._is_open(generation, batch) and newest_batch(self._eye).number < batch:
+                if self._is_open(generation, batch) and newest_batch(self._first).number < batch:
                     return self._kill(pids, generation, batch, f"offsets/{batch} is there, commits/{batch} is not")
 
-    def kill_after_a_commit(self) -> Kill:
-        """The table has batch N, Spark's own log has not."""
+    def kill_between_two_sinks(self) -> Kill:
+        """The first sink has batch N; the last has not, and Spark's own log neither."""
         while True:
-            self._wait_for_commit_after(self._eye.version())
+            self._wait_for_commit_after(self._first.version())
             with self._stopped() as pids:
-                newest = newest_batch(self._eye)
-                if newest.generation > self._killed_generation and self._is_open(newest.generation, newest.number):
-                    proof = f"the table has batch {newest.number}, commits/{newest.number} is not there"
+                newest, last = newest_batch(self._first), newest_batch(self._last)
+                is_between = (newest.generation, newest.number) > (last.generation, last.number)
+                if newest.generation > self._killed_generation and is_between and self._is_open(newest.generation, newest.number):
+                    proof = f"the lake has batch {newest.number}, the totals have not, commits/{newest.number} is not there"
                     return self._kill(pids, newest.generation, newest.number, proof)
 
     def _wait_for_commit_after(self, version: int) -> None:
-        _wait("the next commit", lambda: self._eye.version() > version, 60)
+        _wait("the next commit", lambda: self._first.version() > version, 60)
 
     def wait_for_successor(self, seconds: float) -> float:
-        """How long it took from the kill to the first batch that a new generation committed."""
-        _wait("a new generation's first batch", lambda: newest_batch(self._eye).generation > self._killed_generation, seconds)
+        """How long it took from the kill to the first batch that a new generation brought to every sink."""
+        _wait("a new generation's first batch", lambda: newest_batch(self._last).generation > self._killed_generation, seconds)
         return time.monotonic() - self._killed_at
 
     def wait_until_delivered(self, ends: dict[int, int], seconds: float) -> None:
         def is_delivered() -> bool:
-            there = newest_batch(self._eye).ends
+            there = newest_batch(self._last).ends
             return all(there.get(number, 0) >= end for number, end in ends.items())
 
         _wait(f"the last record of {self.stream}", is_delivered, seconds)
@@ -96,15 +93,17 @@ class DemoDriver:
             cursor.execute("SELECT id::text FROM launch WHERE stream = %s", [self.stream])
             return {launch for (launch,) in cursor.fetchall()}
 
-    def _wait_for_open_batch(self, generation: int) -> int:
-        found: list[int] = []
+    def _wait_for_open_batch(self, seconds: float) -> tuple[int, int]:
+        """Of the newest generation."""
+        found: list[tuple[int, int]] = []
 
         def is_open() -> bool:
+            generation = max((int(folder.name[1:]) for folder in self._checkpoints.glob("c*")), default=0)
             planned = [int(file.name) for file in self._folder(generation, "offsets").glob("*") if file.name.isdecimal()]
-            found[:] = [max(planned)] if planned and self._is_open(generation, max(planned)) else []
+            found[:] = [(generation, max(planned))] if planned and self._is_open(generation, max(planned)) else []
             return bool(found)
 
-        _wait("a batch that is under way", is_open, 60)
+        _wait(f"a batch of {self.stream} that is under way", is_open, seconds)
         return found[0]
 
     def _is_open(self, generation: int, batch: int) -> bool:

@@ -1,15 +1,14 @@
 """The demo from its beginning to its end: what happens, in which order, and why it matters, on one screen.
 
-1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts the stream; 4. its driver is killed in the middle of a
-batch, 5. and again right after a commit; 6. reconciliation proves the books; 7. a stranger counts; 8. the stack is stopped.
-With all streams, two more write PostgreSQL beside it, and the second kill is of the one that adds totals up.
+1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts the streams; 4. a driver is killed in the middle of a
+batch, 5. and again between the commits of its two sinks; 6. reconciliation proves the books; 7. a stranger counts; 8. the stack
+is stopped.
 """
 
 import json
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -19,38 +18,34 @@ from include.contract.catalog import load_streams
 from include.control.database import ControlDatabase
 from include.control.windows import Window, windows_of_run
 from include.local_stack.airflow import RunFailed
-from include.local_stack.demo.count import Count, count, count_in_database, count_totals
+from include.local_stack.demo.count import Count
 from include.local_stack.demo.driver import DemoDriver, Kill
-from include.local_stack.demo.eyes import Eye, LakeEye, WarehouseEye
-from include.local_stack.demo.records import TOPIC, Sender, Sent
+from include.local_stack.demo.parts_played import KILLED, STREAMS, PlayedSink, lake_table, played_sinks
+from include.local_stack.demo.records import TOPIC, Sender
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
 from include.local_stack.java import FOR_SHORT_LIVES
 from include.local_stack.part import NotHealthy
-from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.progress import say, step
 from include.local_stack.stack import Stack
 from include.processes.interruptions import held_back
 
-LAKE, ROWS, TOTALS = "orders_raw", "orders_to_postgres", "user_metrics"
-STREAMS = {LAKE: "orders", ROWS: "orders", TOTALS: "user_metrics"}  # and the tables they write
 RECORDS = 204_000
-RECORDS_PER_BATCH = 30_000  # small batches, so that there is one to be killed in
+RECORDS_PER_BATCH = 60_000  # each quarter of the records is a batch, so that there is one to be killed in
 PATIENCE_SECONDS = 240
 RUN = "demo"
 
 
-def run_demo(sabotage: str | None = None, *, with_all: bool = False) -> bool:
+def run_demo(sabotage: str | None = None) -> bool:
     """True only if reconciliation and the stranger's count both say that every record is accounted for once."""
     os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
     stack = Stack(StackHome(VAR / "demo"))
     stack.down()
-    streams = list(STREAMS) if with_all else [LAKE]
-    _begin_anew(stack.home, streams)
+    _begin_anew(stack.home)
     say("1. A stack of its own, in var/demo: PostgreSQL, Kafka, Airflow")
     try:
         stack.up()
-        report = _play(stack, streams, sabotage)
+        report = _play(stack, sabotage)
     finally:
         say("\n8. The stack is stopped; its data stays in var/demo")
         with held_back():
@@ -60,7 +55,7 @@ def run_demo(sabotage: str | None = None, *, with_all: bool = False) -> bool:
     return bool(report["balanced"])
 
 
-def _begin_anew(home: StackHome, streams: list[str]) -> None:
+def _begin_anew(home: StackHome) -> None:
     """The last demo is moved aside, the one before it is gone."""
     before = home.folder.with_name("demo.before")
     if home.folder.exists():
@@ -68,7 +63,7 @@ def _begin_anew(home: StackHome, streams: list[str]) -> None:
         home.folder.rename(before)
     shutil.copytree(PROJECT / "config" / "schemas", home.config / "schemas")
     (home.config / "streams").mkdir()
-    for stream in streams:
+    for stream in STREAMS:
         content = yaml.safe_load((PROJECT / "config" / "streams" / f"{stream}.yaml").read_text())
         content["source"]["max_records_per_batch"] = RECORDS_PER_BATCH
         content["decode"]["max_value_bytes"] = "10 kB"
@@ -76,35 +71,27 @@ def _begin_anew(home: StackHome, streams: list[str]) -> None:
         (home.config / "streams" / f"{stream}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def _play(stack: Stack, streams: list[str], sabotage: str | None) -> dict[str, Any]:
-    say(f"\n2. {RECORDS:,} orders go to Kafka, a quarter of them now, the others while the driver dies")
+def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
+    say(f"\n2. {RECORDS:,} orders go to Kafka, a quarter of them now, the others while a driver dies")
     say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
     sender = Sender(stack.kafka.connection.address)
     _send_a_quarter(sender)
-    say("\n3. Airflow sees what should run, and starts a driver for it: a process of its own, nobody's child")
-    for stream in streams:
-        say(f"   {stream}: {load_streams(stack.home.config)[stream].spec.description}")
+    say("\n3. Airflow sees what should run, and starts a driver for each: a process of its own, nobody's child")
+    for name, stream in load_streams(stack.home.config).items():
+        say(f"   {name}: {stream.spec.description}")
     _look_now(stack)
-    drivers = _drivers(stack, streams)
-    with step("waiting for the first batches"):
-        for driver in drivers.values():
-            driver.wait_until_at_work(PATIENCE_SECONDS)
-    kills, recoveries = _kill_twice(drivers[LAKE], drivers.get(TOTALS, drivers[LAKE]), sender)
-    sent = sender.sent
+    sinks = played_sinks(stack)
+    drivers = {name: DemoDriver(stack, name, [sink.eye for sink in sinks if sink.stream == name]) for name in STREAMS}
+    kills, recovery_seconds = _kill_twice(drivers[KILLED], sender)
     with step("waiting until everything is delivered"):
         for driver in drivers.values():
-            driver.wait_until_delivered(sent.ends, PATIENCE_SECONDS)
+            driver.wait_until_delivered(sender.sent.ends, PATIENCE_SECONDS)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
-        SABOTAGE[sabotage](stack.home.lake / STREAMS[LAKE])
-    windows = _reconcile(stack, streams)
-    return _report(_count(stack, streams, sent), windows, kills, recoveries)
-
-
-def _drivers(stack: Stack, streams: list[str]) -> dict[str, DemoDriver]:
-    lake = LakeEye(stack.home.lake / STREAMS[LAKE] / "_delta_log")
-    eyes: dict[str, Eye] = {LAKE: lake, **{stream: WarehouseEye(stack, STREAMS[stream]) for stream in (ROWS, TOTALS)}}
-    return {stream: DemoDriver(stack, stream, eyes[stream]) for stream in streams}
+        SABOTAGE[sabotage](lake_table(stack))
+    windows = _reconcile(stack)
+    counted = [(sink, sink.count(sender.sent)) for sink in sinks]
+    return make_report(counted, windows, kills, recovery_seconds)
 
 
 def _look_now(stack: Stack) -> None:
@@ -119,74 +106,59 @@ def _send_a_quarter(sender: Sender) -> None:
         sender.send(RECORDS // 4)
 
 
-def _kill_twice(one: DemoDriver, other: DemoDriver, sender: Sender) -> tuple[list[Kill], list[tuple[str, float]]]:
-    say(f"\n4. SIGKILL in the middle of a batch of {one.stream}: planned, half written, never to be committed")
-    _send_a_quarter(sender)
-    first = one.kill_in_the_middle_of_a_batch()
+def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
+    """And how long the slower recovery took."""
+    say(f"\n4. SIGKILL in the middle of the first batch of {driver.stream}: planned, half written, never to be committed")
+    with step("waiting until it is under way"):
+        first = driver.kill_in_the_middle_of_a_batch(PATIENCE_SECONDS)
     say(f"  killed pid {first.pid} in batch {first.batch}: {first.proof}")
-    recoveries = _wait_for(one)
-    say(f"\n5. SIGKILL right after a commit of {other.stream}, of which Spark does not know: it would all be written twice")
     _send_a_quarter(sender)
-    second = other.kill_after_a_commit()
-    say(f"  killed pid {second.pid} after batch {second.batch}: {second.proof}")
+    recoveries = [_wait_for(driver)]
+    say("\n5. SIGKILL between its two sinks: one has the batch, the other has not, and Spark would write all of it again")
     _send_a_quarter(sender)
-    return [first, second], [*recoveries, *_wait_for(other)]
+    second = driver.kill_between_two_sinks()
+    say(f"  killed pid {second.pid} in batch {second.batch}: {second.proof}")
+    _send_a_quarter(sender)
+    recoveries.append(_wait_for(driver))
+    return [first, second], max(recoveries)
 
 
-def _wait_for(driver: DemoDriver) -> list[tuple[str, float]]:
+def _wait_for(driver: DemoDriver) -> float:
     with step("Airflow notices, and a new generation commits"):
-        return [(driver.stream, driver.wait_for_successor(PATIENCE_SECONDS))]
+        return driver.wait_for_successor(PATIENCE_SECONDS)
 
 
-def _reconcile(stack: Stack, streams: list[str]) -> list[Window]:
-    say("\n6. Reconciliation: Kafka is read and made into rows again, and Great Expectations judges the numbers")
-    with step("DAG " + ", ".join(f"reconcile_{stream}" for stream in streams)), ThreadPoolExecutor() as threads:
-        list(threads.map(lambda stream: _judge(stack, stream), streams))
+def _reconcile(stack: Stack) -> list[Window]:
+    say(f"\n6. Reconciliation of {KILLED}: Kafka is read and made into rows again, and Great Expectations judges the numbers")
+    with step(f"DAG reconcile_{KILLED}"), suppress(RunFailed):  # what it found is told by its windows
+        stack.api_server.run_dag(f"reconcile_{KILLED}", RUN, {}, PATIENCE_SECONDS)
     with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
-        windows = [window for stream in streams for window in windows_of_run(cursor, stream, RUN)]
+        windows = windows_of_run(cursor, KILLED, RUN)
     for window in windows:
         say(f"  window {window.id} of {window.stream}.{window.sink}: {window.verdict or 'not judged'}. {window.told or ''}")
     return windows
 
 
-def _judge(stack: Stack, stream: str) -> None:
-    with suppress(RunFailed):  # what it found is told by its window
-        stack.api_server.run_dag(f"reconcile_{stream}", RUN, {}, PATIENCE_SECONDS)
-
-
-def _report(
-    counted: dict[str, Count], windows: list[Window], kills: list[Kill], recoveries: list[tuple[str, float]]
+def make_report(
+    counted: list[tuple[PlayedSink, Count]], windows: list[Window], kills: list[Kill], recovery_seconds: float
 ) -> dict[str, Any]:
     say("\n7. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
-    say(f"  {'':<20}{'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'twice':>7}{'lost':>6}")
-    for stream, one in counted.items():
+    say(f"  {'':<30}{'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'twice':>7}{'lost':>6}")
+    for sink, one in counted:
         numbers = (one.delivered, one.quarantined, one.filtered, one.delivered_twice, one.lost)
         widths = (11, 13, 10, 7, 6)
         cells = "".join(f"{number:>{width},}" for number, width in zip(numbers, widths, strict=True))
-        say(f"  {stream:<20}{one.produced:>10,}{cells}")
+        say(f"  {sink.name:<30}{one.produced:>10,}{cells}")
         for sentence in one.named:
             say(f"    {sentence}")
-    passed = {window.stream for window in windows if window.verdict == "passed"}
-    streams = [{"stream": stream, **_numbers(one), **_recovery(stream, recoveries)} for stream, one in counted.items()]
-    balanced = all(one.is_balanced for one in counted.values()) and passed == set(counted)
+    passed = {f"{window.stream}.{window.sink}" for window in windows if window.verdict == "passed"}
+    balanced = all(one.is_balanced and (sink.stream != KILLED or sink.name in passed) for sink, one in counted)
+    back = {KILLED: round(recovery_seconds, 1)}
+    streams = [
+        {"stream": sink.stream, "sink": sink.sink, **_numbers(one), "recovery_seconds": back.get(sink.stream)}
+        for sink, one in counted
+    ]
     return {"balanced": balanced, "streams": streams, "kills": [asdict(kill) for kill in kills]}
-
-
-def _recovery(stream: str, recoveries: list[tuple[str, float]]) -> dict[str, float | None]:
-    """The longest; none for a stream that was not killed."""
-    seconds = [round(taken, 1) for killed, taken in recoveries if killed == stream]
-    return {"recovery_seconds": max(seconds, default=None)}
-
-
-def _count(stack: Stack, streams: list[str], sent: Sent) -> dict[str, Count]:
-    kept = {stream: stack.home.lake / "quarantine" / stream for stream in streams}
-    with closing(stack.postgres.connect(WAREHOUSE)) as warehouse:
-        ways = {
-            LAKE: lambda: count(sent, stack.home.lake / STREAMS[LAKE], kept[LAKE]),
-            ROWS: lambda: count_in_database(sent, warehouse, STREAMS[ROWS], kept[ROWS]),
-            TOTALS: lambda: count_totals(sent, warehouse, STREAMS[TOTALS], kept[TOTALS]),
-        }
-        return {stream: ways[stream]() for stream in streams}
 
 
 def _numbers(counted: Count) -> dict[str, int]:
@@ -196,6 +168,6 @@ def _numbers(counted: Count) -> dict[str, int]:
 def _conclude(report: dict[str, Any]) -> None:
     if report["balanced"]:
         seconds = max(stream["recovery_seconds"] or 0 for stream in report["streams"])
-        say(f"\nEvery record exactly once, though drivers were killed twice; back within {seconds:.0f} s. var/demo/report.json")
+        say(f"\nEvery record exactly once, though a driver was killed twice; back within {seconds:.0f} s. var/demo/report.json")
     else:
         say("\nTHE BOOKS DO NOT BALANCE: see what is named above, and var/demo/report.json")

@@ -37,6 +37,15 @@ def complaints(config: Path) -> list[str]:
     return [str(problem) for problem in refused.value.problems]
 
 
+def test_a_sum_that_depends_on_the_order_of_records_is_refused_at_load(config: Path) -> None:
+    change(config, "schemas/order.yaml", "note: {type: string}", "weight: {type: double}")
+    change(config, TOTALS, "sum: [amount_cents]", "sum: [amount_cents, weight]")
+    assert complaints(config) == [
+        "config/streams/user_metrics.yaml:15: sinks.totals.sum names 'weight', which is a double: its total would depend on the "
+        "order of the records. Make it a decimal or a whole number."
+    ]
+
+
 def test_the_shipped_stream_files_are_valid() -> None:
     streams = load_streams()
     assert streams["orders_raw"].spec.source.topic == "orders"
@@ -50,10 +59,11 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
         (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
         (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
-        (TOTALS, "key: [user_id]", "key: [user]", "user_metrics.yaml:13: sinks.totals.key names 'user', which is no column. Did you mean 'user_id'?"),
-        (TOTALS, "sum: [amount_cents]", "summ: [amount_cents]", "user_metrics.yaml:14: sinks.totals.summ is not a key that is known here. Did you mean 'sum'?"),
+        (TOTALS, "key: [user_id]", "key: [user]", "user_metrics.yaml:14: sinks.totals.key names 'user', which is no column. Did you mean 'user_id'?"),
+        (TOTALS, "sum: [amount_cents]", "summ: [amount_cents]", "user_metrics.yaml:15: sinks.totals.summ is not a key that is known here. Did you mean 'sum'?"),
         (TOTALS, "count: orders", "count: user_id", "sinks.totals has the column 'user_id' a second time."),
         (TOTALS, "    sum: [amount_cents]\n    count: orders\n    max: [ts]\n", "", "sinks.totals has no totals: give it sum, count, min or max."),
+        ("schemas/order.yaml", "ts: {type: timestamp,", "ts: {type: timestamp_ntz,", "sinks.warehouse: 'ts' is a time without a zone, which means another instant"),
         (ROWS, ", key: [event_id]}", "}", "orders_to_postgres.yaml:9: sinks.warehouse.key is missing."),
         (ROWS, "kind: postgres_insert_new", "kind: postgres_upsert", "sinks.warehouse.order is missing."),
         (ROWS, "table: orders,", "table: user_metrics,", "which belongs to orders_to_postgres.warehouse already."),
