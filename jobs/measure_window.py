@@ -16,7 +16,7 @@ from include.control.database import ControlDatabase
 from include.control.window_contents import Measured
 from include.control.windows import Window, windows_of_run, write_measured
 from include.topics.topic import Topic
-from jobs.measuring import Sides
+from jobs.measuring import KeptRecords, Sides
 from jobs.recount import recount
 from jobs.session import open_session
 
@@ -36,12 +36,20 @@ def measure_run(spark: SparkSession, stream: Stream, run: str) -> None:
     topic = Topic(read_connection(stream.spec.source.connection).address, stream.spec.source.topic)
     with control.transaction() as cursor:
         windows = windows_of_run(cursor, stream.name, run)
+    kept = KeptRecords() if _ask_for_the_same(windows) else None
     for window in windows:
-        sides = Sides(spark, stream, window, topic, places.sinks[window.sink], places.quarantine)
+        sides = Sides(spark, stream, window, topic, places.sinks[window.sink], places.quarantine, kept)
         measured = recount(sides, control)
         with control.transaction() as cursor:
             write_measured(cursor, window.id, measured)
         tell(window, measured)
+    if kept:
+        kept.forget()
+
+
+def _ask_for_the_same(windows: list[Window]) -> bool:
+    asked = [window.audited.segments for window in windows if window.audited]
+    return len(set(asked)) < len(asked)
 
 
 def tell(window: Window, measured: Measured) -> None:

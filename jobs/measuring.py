@@ -2,7 +2,7 @@
 it is compared; files of a table that lie outside of the window's offsets are skipped by Delta's statistics.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -19,7 +19,7 @@ from include.control.windows import Window
 from include.topics.topic import Topic
 from jobs.row_shape import row_shape
 from jobs.source import read_records
-from jobs.transform import rows_of
+from jobs.transform import RAW, rows_of
 
 GOOD, BAD, FILTERED = "good", "bad", "filtered"
 
@@ -42,6 +42,22 @@ class Group:
     segments: list[Segment]
 
 
+class KeptRecords:
+    """Records that several windows of a run ask for: sinks of one stream get the same. Read and made into rows once."""
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[Segment, ...], DataFrame] = {}
+
+    def get(self, segments: tuple[Segment, ...], read: Callable[[], DataFrame]) -> DataFrame:
+        if segments not in self._frames:
+            self._frames[segments] = read().persist(StorageLevel.MEMORY_AND_DISK)
+        return self._frames[segments]
+
+    def forget(self) -> None:
+        for frame in self._frames.values():
+            frame.unpersist()
+
+
 @dataclass(frozen=True)
 class Sides:
     """Of one window: where each side is, and how it is read."""
@@ -52,17 +68,23 @@ class Sides:
     topic: Topic
     place: Place
     quarantine: str
+    kept: KeptRecords | None = None
 
     def kafka(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         return self._slim(self.records(spec, segments), spec, F.col("fate"))
 
     def records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        """Every record with its fate, made into a row by the spec that the ledger names."""
+        """Every record with its fate, made into a row by the spec that the ledger names: each segment says which."""
+        if self.kept is None:
+            return self._read(spec, segments)
+        return self.kept.get(tuple(segments), lambda: self._read(spec, segments))
+
+    def _read(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         starts = {one.partition: min(each.start for each in segments if each.partition == one.partition) for one in segments}
         ends = {one.partition: max(each.end for each in segments if each.partition == one.partition) for one in segments}
         records = read_records(self.spark, self.topic.address, self.topic.name, starts, ends).where(within(segments))
         fate = F.when(F.col("_bad"), BAD).when(F.col("_filtered"), FILTERED).otherwise(GOOD)
-        return rows_of(records, spec.stream).withColumn("fate", fate)
+        return rows_of(records, spec.stream).withColumn("fate", fate).drop(*RAW)
 
     def rows(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         there = self.spark.read.format("delta").option("versionAsOf", self.window.snapshot).load(str(self.place))
@@ -74,9 +96,9 @@ class Sides:
         under_its_spec = reduce(or_, [F.expr(_text(one)) & (F.col("_spec_hash") == one.spec_hash) for one in segments])
         return there.where((F.col("_topic_epoch") == self.window.epoch) & under_its_spec).select("_partition", "_offset")
 
-    def key_of(self, spec: Spec, partition: int, offset: int) -> str:
-        """The declared key of one record, as text."""
-        names = self.stream.spec.reconcile.unique
+    def key_of(self, spec: Spec, partition: int, offset: int, key: Iterable[str] = ()) -> str:
+        """The key of one record, as text: the sink's and the one that is declared as unique."""
+        names = dict.fromkeys([*key, *self.stream.spec.reconcile.unique])
         known = [name for name in names if name in spec.columns]
         if not known:
             return ""
@@ -106,6 +128,21 @@ def _row_hash(shape: StructType) -> Column:
 
 def within(segments: Iterable[Segment]) -> Column:
     return F.expr(" OR ".join(f"({_text(one)})" for one in segments) or "false")
+
+
+def outside(segments: Iterable[Segment], others: Iterable[Segment]) -> list[Segment]:
+    """What the others leave of these."""
+    left = list(segments)
+    for cut in others:
+        left = [piece for one in left for piece in _without(one, cut)]
+    return left
+
+
+def _without(one: Segment, cut: Segment) -> list[Segment]:
+    if one.partition != cut.partition:
+        return [one]
+    spans = ((one.start, min(one.end, cut.start)), (max(one.start, cut.end), one.end))
+    return [one.model_copy(update={"start": start, "end": end}) for start, end in spans if start < end]
 
 
 def _text(segment: Segment) -> str:

@@ -59,7 +59,9 @@ def _counting(sides: Sides, compacted: bool) -> "_DeltaCounting | KeyedCounting 
     settings = sides.stream.spec.sinks[sides.window.sink]
     if isinstance(settings, DeltaAppend):
         return _DeltaCounting(sides, compacted)
-    return TotalsCounting(sides, settings) if isinstance(settings, PostgresTotals) else KeyedCounting(sides, settings)
+    if isinstance(settings, PostgresTotals):
+        return TotalsCounting(sides, settings, compacted=compacted)
+    return KeyedCounting(sides, settings, compacted=compacted)
 
 
 class _DeltaCounting:

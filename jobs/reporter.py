@@ -28,7 +28,8 @@ from include.tidemarks.sink_state import read_sink
 EVERY_SECONDS = 1.0
 KEPT_BATCHES = 10_000  # half a day of 5-second batches; older progress is forgotten, the ledger is not
 LAST_WORDS_SECONDS = 20  # a driver's end does not wait longer for a database that does not answer
-TOO_BIG = (ExitClass.OUT_OF_MEMORY, ExitClass.KILLED)  # P3.9; killed, perhaps, by the kernel for lack of memory
+# P3.9; killed, perhaps, by the kernel for lack of memory; stuck: a sink broke the batch off at a deadline
+TOO_BIG = (ExitClass.OUT_OF_MEMORY, ExitClass.KILLED, ExitClass.STUCK)
 ACTOR = "driver"
 
 

@@ -1,5 +1,7 @@
 """The sinks of a stream and its quarantine, each by its kind."""
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -9,6 +11,7 @@ from include.contract.places import DatabaseTable, Places
 from include.contract.stream_spec import DeltaAppend
 from include.control.generations import Generation
 from include.tidemarks.delta_log import DeltaLog
+from include.tidemarks.sink_state import SinkState
 from jobs.delta_transaction import DeltaTransaction
 from jobs.fenced_table import FencedTable
 from jobs.postgres.postgres_sink import PostgresTableSink, check_place
@@ -31,13 +34,13 @@ class Sinks:
         kept = self._delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA), generation)
         return Quarantine(kept, self._stream), {name: self._sink(name, generation) for name in self._places.sinks}
 
-    def check(self) -> None:
+    def check(self, seen: Mapping[str, SinkState]) -> None:
         """Refuses tables that do not fit, before anything is touched."""
         self._check_delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA))
         for name, place in self._places.sinks.items():
             settings = self._stream.spec.sinks[name]
             if isinstance(place, DatabaseTable) and not isinstance(settings, DeltaAppend):
-                check_place(place, settings, self._schema)
+                check_place(place, settings, self._schema, is_new=seen[name].note is None)
             elif isinstance(place, str):
                 self._check_delta(place, name, self._shape(name))
 

@@ -148,7 +148,7 @@ class TakeOver:
     def _look_before_touching(self, approvals: Approvals) -> None:
         """A start that will be refused must not fence a driver that runs well. What is decided here is decided again."""
         seen = read_world(self._stream, self._places, self._control, self._topic)
-        self._sinks.check()
+        self._sinks.check(seen.sinks)
         self._plan(seen, approvals)
 
     def _take_generation(self, launch: str) -> Generation:

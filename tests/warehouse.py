@@ -40,7 +40,8 @@ class WarehouseStream(TrialStream):
 
     def write_file(self, **changes: Any) -> None:
         sink = {"kind": self.kind, "connection": WAREHOUSE, "table": self.name, **KINDS[self.kind], **self.more}
-        super().write_file(**{"sinks": {"rows": sink}, **changes})
+        unique = ["event_id"] if self.kind == "postgres_insert_new" else []
+        super().write_file(**{"sinks": {"rows": sink}, "reconcile__unique": unique, **changes})
 
     def send_orders(self, count: int) -> None:
         """Of 20 users; times in no order; each tenth has the id of one before it, in the same partition."""
@@ -52,7 +53,7 @@ class WarehouseStream(TrialStream):
                 "event_id": again,
                 "user_id": f"u{self.chance.randrange(20)}",
                 "amount": f"{self.chance.randrange(1, 100_000) / 100:.2f}",
-                "ts": (FIRST_TIME + timedelta(seconds=self.chance.randrange(86_400))).isoformat(),
+                "ts": (FIRST_TIME + timedelta(hours=self.chance.randrange(24))).isoformat(),  # so that there are ties
                 "note": None,
             }
             known.append(order)

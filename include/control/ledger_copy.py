@@ -1,13 +1,16 @@
 """The control database's copy of the sinks' ledgers, filled from their own logs (P3.8); read again by the audit."""
 
+from collections.abc import Iterator
+
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import execute_values
 from pydantic import BaseModel, ConfigDict
 
 from include.contract.places import Place
 from include.control.database import ControlDatabase
+from include.control.windows import reopen_above
 from include.tidemarks.note import LedgerLine, Note
-from include.tidemarks.sink_state import first_to_copy, read_ledger
+from include.tidemarks.sink_state import CopiedBatch, first_to_copy, read_ledger
 
 COPIED_AT_ONCE = 2_000  # commits; a copy that begins anew catches up in steps, each a short transaction
 COUNTS = ("read", "delivered", "quarantined", "rejected", "filtered", "superseded", "duplicates", "late", "lost")
@@ -25,13 +28,14 @@ def catch_up(control: ControlDatabase, stream: str, sink: str, place: Place) -> 
     outside of the transaction, which must be short."""
     with control.transaction() as cursor:
         copied = _copied_version(cursor, stream, sink)
-    began = first_to_copy(place, copied)
+    began = first_to_copy(place, copied, _batches(control, stream, sink))
     notes, up_to = read_ledger(place, stream, sink, began, COPIED_AT_ONCE)
     if up_to == copied:
         return False
     with control.transaction() as cursor:
         if began < copied:
             _forget_above(cursor, stream, sink, began)
+            reopen_above(cursor, stream, sink, began)
         _copy(cursor, stream, sink, notes, up_to)
     return True
 
@@ -39,6 +43,23 @@ def catch_up(control: ControlDatabase, stream: str, sink: str, place: Place) -> 
 def _copied_version(cursor: Cursor, stream: str, sink: str) -> int:
     cursor.execute("SELECT version FROM ledger_copied WHERE stream = %s AND sink = %s", [stream, sink])
     return int(next(iter(cursor.fetchone() or ()), -1))
+
+
+def _batches(control: ControlDatabase, stream: str, sink: str) -> Iterator[CopiedBatch]:
+    """Newest first: the newest alone, then as many as are asked for."""
+    at_once, above = 1, CopiedBatch(0, 1 << 62, 0)
+    while True:
+        with control.transaction() as cursor:
+            cursor.execute(
+                "SELECT DISTINCT generation, batch, version FROM ledger WHERE stream = %s AND sink = %s"
+                " AND (generation, batch) < (%s, %s) ORDER BY generation DESC, batch DESC LIMIT %s",
+                [stream, sink, above.generation, above.batch, at_once],
+            )
+            found = [CopiedBatch(version, generation, batch) for generation, batch, version in cursor.fetchall()]
+        yield from found
+        if not found:
+            return
+        at_once, above = COPIED_AT_ONCE, found[-1]
 
 
 def _forget_above(cursor: Cursor, stream: str, sink: str, version: int) -> None:

@@ -23,7 +23,6 @@ class Verdict(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    NOTHING_TO_JUDGE = "nothing to judge"
     NOT_JUDGED = "not judged"
     REOPENED = "reopened"
 
@@ -142,6 +141,15 @@ def settle(cursor: Cursor, failed: int, by: int) -> None:
 
 def reopen(cursor: Cursor, window: int, why: str) -> None:
     cursor.execute("UPDATE reconciliation_window SET verdict = 'reopened', told = %s WHERE id = %s", [why, window])
+
+
+def reopen_above(cursor: Cursor, stream: str, sink: str, version: int) -> None:
+    """P7.2: the place was put back to a copy or a backup that ends with this version. Windows by hand are no one's ground."""
+    cursor.execute(
+        "UPDATE reconciliation_window SET verdict = 'reopened', told = %s WHERE stream = %s AND sink = %s AND up_to_version > %s"
+        " AND verdict IS NOT NULL AND NOT by_hand",
+        [f"The table went back: commits above {version} are gone, and others stand in their place.", stream, sink, version],
+    )
 
 
 def _select(cursor: Cursor, where: str, *values: object) -> list[Window]:

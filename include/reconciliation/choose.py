@@ -73,15 +73,17 @@ def _choose(stream: str, sink: str, run: str, last: Window | None, commits: list
     if mark is None and last is None:
         return None
     up_to = newest if len(within) == len(commits) else within[-1].version
+    changed = foreign_changes(within, stream, sink)
     if mark is None:
-        if last is None or not foreign_changes(within, stream, sink):
+        if last is None or not changed:
             return None
         return Chosen(
             stream, sink, run, False, last.epoch, last.topic_id, last.up_to_version, up_to, newest, last.ends, last.ends
         )
     starts = last.ends if last and last.epoch == mark.epoch else first_mark(within)
     after = last.up_to_version if last else -1
-    return Chosen(stream, sink, run, False, mark.epoch, mark.topic_id, after, up_to, newest, starts, mark.offsets)
+    chosen = Chosen(stream, sink, run, False, mark.epoch, mark.topic_id, after, up_to, newest, starts, mark.offsets)
+    return chosen if chosen.ranges or changed else None  # a start that delivered nothing leaves nothing to judge
 
 
 def _no_more_than(records: int, commits: list[Commit]) -> list[Commit]:

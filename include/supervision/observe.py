@@ -10,13 +10,14 @@ from include.contract.connections import read_connection
 from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
 from include.contract.fingerprint import from_snapshot, spec_hash
-from include.contract.places import Place, Places
+from include.contract.places import DatabaseTable, Place, Places
 from include.control.database import ControlDatabase
 from include.control.desired import Desired, Pause, read_desired, read_pause
 from include.control.drivers import Launched, newest_generation, read_batches, read_ends, read_open_launches
 from include.control.stream_states import StreamState, read_states
 from include.supervision.launcher import Launcher
 from include.supervision.observation import Driver, Lag, Limits, Observation
+from include.tidemarks.postgres_connection import DatabaseDown
 from include.tidemarks.sink_state import SinkState
 from include.tidemarks.sink_watch import SinkWatch
 from include.topics.topic import BrokerSilent, Topic, TopicMissing, TopicState
@@ -37,7 +38,7 @@ class Observer:
         self._launcher = launcher
         self._topics: dict[tuple[str, str], Topic] = {}
         self._watches: dict[tuple[str, str, Place], SinkWatch] = {}
-        self._silent: set[str] = set()  # brokers that gave no answer in this look
+        self._silent: set[str] = set()  # brokers and databases that gave no answer in this look
 
     def observe(self, catalog: Catalog, names: Iterable[str] | None = None) -> list[Observation]:
         """Every stream of which it is known what should be, or those that are named. Raises if the control database is down."""
@@ -58,7 +59,7 @@ class Observer:
             try:
                 sinks = self._sinks(look.stream)
                 lag = self._lag(look.stream, sinks, look)
-            except (BrokerSilent, TopicMissing, OSError) as error:
+            except (BrokerSilent, DatabaseDown, TopicMissing, OSError) as error:
                 outage = error.happened if isinstance(error, StreamFailure) else f"{type(error).__name__}: {error}."
             except StreamFailure as failure:  # not an outage: a driver ends by it, and is told what to do about it
                 unreadable = failure.happened
@@ -74,7 +75,18 @@ class Observer:
 
     def _sinks(self, stream: Stream) -> dict[str, SinkState]:
         places = Places.of(stream, self._environment)
-        return {name: self._watch(stream.name, name, place).look() for name, place in places.sinks.items()}
+        return {name: self._look_at(stream.name, name, place) for name, place in places.sinks.items()}
+
+    def _look_at(self, stream: str, sink: str, place: Place) -> SinkState:
+        """A database that is silent is asked once, or every stream of it would wait for it in turn."""
+        database = place.connection if isinstance(place, DatabaseTable) else ""
+        if database in self._silent:
+            raise DatabaseDown(f"Database {database} does not answer.", state="The sinks hold their tidemarks.")
+        try:
+            return self._watch(stream, sink, place).look()
+        except DatabaseDown:
+            self._silent.add(database)
+            raise
 
     def _watch(self, stream: str, sink: str, place: Place) -> SinkWatch:
         return self._watches.setdefault((stream, sink, place), SinkWatch(place, stream, sink))

@@ -13,6 +13,7 @@ from include.contract.exit_class import ExitClass, StreamFailure
 PASSED_ON = frozenset(
     {
         *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "channel_binding"),
+        *("ssl_min_protocol_version", "ssl_max_protocol_version", "sslcompression", "require_auth", "gssencmode"),
         *("connect_timeout", "target_session_attrs", "tcp_user_timeout", "keepalives_idle"),
     }
 )
@@ -23,6 +24,13 @@ DEADLINES = {
 }
 FIXED = {"timezone": "UTC", "datestyle": "ISO", "client_encoding": "UTF8", "bytea_output": "hex"}
 TCP_DEADLINE_MS = 10_000
+NEXT_STEPS: dict[type[psycopg2.Error], str] = {
+    psycopg2.errors.LockNotAvailable: "Find out whose transaction holds the lock: pg_locks and pg_stat_activity of that database "
+    "tell. The stream tries again by itself.",
+    psycopg2.errors.DiskFull: "Make room on the disk of that database. The stream tries again by itself.",
+    psycopg2.errors.ReadOnlySqlTransaction: "Let the connection lead to the server that takes writes; "
+    "target_session_attrs=read-write in its extra finds it. The stream tries again by itself.",
+}
 
 
 class DatabaseDown(StreamFailure):
@@ -31,19 +39,25 @@ class DatabaseDown(StreamFailure):
     exit_class = ExitClass.INFRASTRUCTURE
 
 
+class StatementTooLong(StreamFailure):
+    """The database broke off a statement of ours at its deadline: the batch is too long for it (P3.9)."""
+
+    exit_class = ExitClass.STUCK
+
+
 class PrivilegeMissing(StreamFailure):
     """The user of the connection may not do what a sink needs."""
 
     exit_class = ExitClass.CONFIGURATION
 
 
-def connect(where: Connection, application: str) -> PostgresConnection:
+def connect(where: Connection, application: str, within_seconds: int = 10) -> PostgresConnection:
     own = {name: value for name, value in where.extra.items() if name in PASSED_ON}
     deadlines = {name: str(where.extra.get(name, default)) for name, default in DEADLINES.items()}
-    options = " ".join(f"-c {name}={value}" for name, value in {**deadlines, **FIXED}.items())
+    options = " ".join(f"-c {name}={_escaped(value)}" for name, value in {**deadlines, **FIXED}.items())
     with told(where, "Nothing was written over this connection."):
         connection: PostgresConnection = psycopg2.connect(
-            **{"connect_timeout": 10, "tcp_user_timeout": TCP_DEADLINE_MS, "keepalives_idle": 10, **own},
+            **{"connect_timeout": within_seconds, "tcp_user_timeout": TCP_DEADLINE_MS, "keepalives_idle": 10, **own},
             host=where.host,
             port=where.port,
             user=where.login,
@@ -60,16 +74,38 @@ def told(where: Connection, state: str) -> Iterator[None]:
     """What the database says, as a failure with its class; never with the password."""
     try:
         yield
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        raise DatabaseDown(f"Database {where.schema} at {where.address}: {first_line(error)}", state=state) from error
-    except psycopg2.errors.InsufficientPrivilege as error:
-        user = where.login
-        raise PrivilegeMissing(
-            f"Database {where.schema} at {where.address} does not let {user} do it: {first_line(error)}",
-            state=state,
-            next_step=f'Let it own the schema of its books: CREATE SCHEMA tidemark AUTHORIZATION "{user}", or, if it is there, '
-            f'ALTER SCHEMA tidemark OWNER TO "{user}" with its tables; and grant it SELECT, INSERT and UPDATE on its table.',
-        ) from error
+    except psycopg2.Error as error:
+        if (failure := _failure(error, where, state)) is None:
+            raise
+        raise failure from error
+
+
+def _failure(error: psycopg2.Error, where: Connection, state: str) -> StreamFailure | None:
+    """None if it speaks of what was asked, and not of the database."""
+    happened = f"Database {where.schema} at {where.address}: {first_line(error)}"
+    if isinstance(error, psycopg2.errors.QueryCanceled):
+        next_step = "If it repeats: lower source.max_records_per_batch, or raise statement_timeout in the connection's extra."
+        return StatementTooLong(happened, state=state, next_step=next_step)
+    if isinstance(error, psycopg2.errors.InsufficientPrivilege):
+        return _not_allowed(error, where, state)
+    if isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.errors.ReadOnlySqlTransaction)):
+        return DatabaseDown(happened, state=state, next_step=NEXT_STEPS.get(type(error)))
+    return None
+
+
+def _not_allowed(error: psycopg2.Error, where: Connection, state: str) -> PrivilegeMissing:
+    user = where.login
+    return PrivilegeMissing(
+        f"Database {where.schema} at {where.address} does not let {user} do it: {first_line(error)}",
+        state=state,
+        next_step=f'Let it own the schema of its books: CREATE SCHEMA tidemark AUTHORIZATION "{user}", or, if it is there, '
+        f'ALTER SCHEMA tidemark OWNER TO "{user}" with its tables.',
+    )
+
+
+def _escaped(value: str) -> str:
+    """As libpq reads options: a space ends one unless a backslash stands before it."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def first_line(error: Exception) -> str:

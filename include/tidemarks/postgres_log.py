@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS tidemark.reject (
     PRIMARY KEY (target, topic_epoch, partition, "offset", spec_hash)
 );
 """
+READ_WITHIN_SECONDS = 3  # whoever only looks can look again
 COMMITS = SQL("SELECT version, number, rows, note FROM tidemark.sink_commit WHERE target = %s AND ")
 
 
@@ -85,7 +86,10 @@ class PostgresLog:
         """There is no RESTORE: a database that went back has neither the rows nor the commits."""
         expected, least = newest, self.oldest_version()
         while expected >= least:
-            for commit in self._select("version <= %s ORDER BY version DESC LIMIT 100", expected):
+            page = list(self._select("version <= %s ORDER BY version DESC LIMIT 100", expected))
+            if not page:  # the database is another one by now
+                raise self._unreadable(expected)
+            for commit in page:
                 if commit.version != expected:
                     raise self._unreadable(expected)
                 yield commit
@@ -102,11 +106,16 @@ class PostgresLog:
         return newest, next((number for number in of_app if number is not None), None)
 
     def has_rows(self) -> bool:
-        table = SQL("{}.{}").format(Identifier(self._place.schema), Identifier(self._place.name))
+        """Of a table that may be looked at: for the lack of that, and for what is no table, a start is refused in other words."""
         with self._cursor() as cursor:
-            cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)])
-            if cursor.fetchone() == (None,):
+            cursor.execute(
+                "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s"
+                " AND c.relkind IN ('r', 'p') AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')",
+                [self._place.schema, self._place.name],
+            )
+            if cursor.fetchone() is None:
                 return False
+            table = SQL("{}.{}").format(Identifier(self._place.schema), Identifier(self._place.name))
             cursor.execute(SQL("SELECT EXISTS (SELECT 1 FROM {})").format(table))
             return cursor.fetchone() == (True,)
 
@@ -129,7 +138,7 @@ class PostgresLog:
         where = read_connection(self._place.connection)
         with (
             told(where, "Nothing was read."),
-            closing(connect(where, "tidemark reads")) as connection,
+            closing(connect(where, "tidemark reads", READ_WITHIN_SECONDS)) as connection,
             connection.cursor() as cursor,
         ):
             yield cursor

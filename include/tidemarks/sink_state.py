@@ -3,9 +3,10 @@
 Used by take-over in the driver and by start plans. Reads only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import transaction_app_id
@@ -120,14 +121,31 @@ def judge(commit: Commit, stream: str, sink: str) -> ForeignChange | None:
     return None
 
 
-def first_to_copy(place: Place, after_version: int) -> int:
-    """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and from the
-    beginning if the table was put back to a time before it."""
+class CopiedBatch(NamedTuple):
+    version: int
+    generation: int
+    batch: int
+
+
+def first_to_copy(place: Place, after_version: int, batches: Iterable[CopiedBatch]) -> int:
+    """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and where the two
+    part, if the place was put back to an earlier state and others were committed since. `batches` of the copy, newest first."""
     log = log_of(place)
-    if log.has(after_version):
-        return after_version
     first, newest = log.oldest_version() - 1, log.newest_version()
-    return first if newest is not None and newest < after_version else max(after_version, first)
+    if newest is None or after_version < first:
+        return max(after_version, first)
+    is_newest = True
+    for copied in batches:
+        if copied.version <= newest and (copied.version <= first or _is_in(log, copied)):
+            return after_version if is_newest and after_version <= newest else max(copied.version, first)
+        is_newest = False
+    return after_version if is_newest and after_version <= newest else first
+
+
+def _is_in(log: SinkLog, copied: CopiedBatch) -> bool:
+    """A generation is never taken twice, so another batch of the same version has another one."""
+    note = log.commit(copied.version).note
+    return note is not None and note.tidemark is not None and (note.generation, note.tidemark.batch) == copied[1:]
 
 
 def read_ledger(place: Place, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:

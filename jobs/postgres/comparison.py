@@ -3,7 +3,7 @@
 Values are compared by the database itself, in the types of its columns: every one of them, and not a checksum.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
@@ -11,7 +11,7 @@ from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 
 from include.contract.stream_spec import PostgresUpsert
 from include.control.window_contents import Segment
-from jobs.differences import CHANGED, LOST, STRANGE
+from jobs.differences import CHANGED, LOST, NAMED, STRANGE
 from jobs.postgres.statements import KEPT_BY_BATCH, NEWER_BY, Statements
 
 STALE = "older in the table than in Kafka"
@@ -48,7 +48,7 @@ class Comparison:
             "_topic_epoch": self._epoch,
         }
         accepted = SQL(
-            "SELECT * FROM ({}) a WHERE zero_byte_in IS NULL AND NOT EXISTS (SELECT 1 FROM tidemark.reject r"
+            "SELECT * FROM ({}) a WHERE no_text IS NULL AND NOT EXISTS (SELECT 1 FROM tidemark.reject r"
             ' WHERE r.target = {} AND r.topic_epoch = {} AND r.partition = a.partition AND r."offset" = a."offset")'
         ).format(source, Literal(self._target), Literal(self._epoch))
         rows = self._statements.rows(accepted, batch)
@@ -66,17 +66,30 @@ class Comparison:
             partition: {"table_rows": rows, "table_coordinates": places} for partition, rows, places in self._cursor.fetchall()
         }
 
-    def differences(self) -> list[tuple[str, int, int]]:
-        """Kind, partition and offset of every record that is not as it should be."""
+    def keys(self, unique: Sequence[str]) -> tuple[int, int]:
+        """Rows of these offsets, and how many keys they have: a key that the stream file declares, not the table's own."""
+        columns = SQL(", ").join(map(Identifier, unique))
+        self._cursor.execute(
+            SQL("SELECT count(*), count(DISTINCT ({})) FROM {} WHERE _topic_epoch = {} AND {}").format(
+                columns, self._table, Literal(self._epoch), within(self._segments, "_partition", "_offset")
+            )
+        )
+        return self._cursor.fetchone() or (0, 0)
+
+    def differences(self) -> list[tuple[str, int, int, list[int]]]:
+        """Per kind and partition: how many records are not as they should be, and the offsets of the first of them."""
         self._cursor.execute(
             SQL(
-                "SELECT kind, _partition, _offset FROM (SELECT e._partition, e._offset, CASE WHEN t.{a_key} IS NULL THEN {lost}"
+                "SELECT kind, _partition, count(*), (array_agg(_offset ORDER BY _offset))[1:{named}] FROM ("
+                "SELECT e._partition, e._offset, CASE WHEN t.{a_key} IS NULL THEN {lost}"
                 " WHEN {same_record} THEN CASE WHEN {differs} THEN {changed} END {or_stale} END AS kind"
-                " FROM expected e LEFT JOIN {table} t ON {same_key}"
+                " FROM {expected} e LEFT JOIN {table} t ON {same_key}"
                 " UNION ALL SELECT t._partition, t._offset, {strange} FROM {table} t WHERE t._topic_epoch = {epoch} AND {ranges}"
                 " AND NOT EXISTS (SELECT 1 FROM expected e WHERE e._partition = t._partition AND e._offset = t._offset)) d"
-                " WHERE kind IS NOT NULL ORDER BY 1, 2, 3"
+                " WHERE kind IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
             ).format(
+                named=Literal(NAMED),
+                expected=self._expected(),
                 a_key=Identifier(self._statements.wanted.key[0]),
                 lost=Literal(LOST),
                 changed=Literal(CHANGED),
@@ -94,13 +107,27 @@ class Comparison:
         )
         return self._cursor.fetchall()
 
+    def _expected(self) -> Composed:
+        """Where the newest wins, only the newest of each key can be lost."""
+        sink = self._statements.sink
+        if not isinstance(sink, PostgresUpsert):
+            return SQL("expected").format()
+        newest = SQL(", ").join(
+            SQL("{}{} DESC").format(Identifier(name), self._statements.bytewise(name)) for name in (sink.order, *NEWER_BY)
+        )
+        key = SQL(", ").join(map(Identifier, sink.key))
+        return SQL("(SELECT DISTINCT ON ({0}) * FROM expected ORDER BY {0}, {1})").format(key, newest)
+
     def _or_stale(self) -> Composed:
         """A later record of the key may stand there; an earlier one may not, where the newest wins."""
         sink = self._statements.sink
         if not isinstance(sink, PostgresUpsert):
             return SQL("").format()
-        newest = [sink.order, *NEWER_BY]
-        there, expected = (SQL(", ").join(Identifier(of, name) for name in newest) for of in ("t", "e"))
+        newest = {name: self._statements.bytewise(name) for name in (sink.order, *NEWER_BY)}
+        there, expected = (
+            SQL(", ").join(SQL("{}{}").format(Identifier(of, name), bytewise) for name, bytewise in newest.items())
+            for of in ("t", "e")
+        )
         return SQL("WHEN ({}) < ({}) THEN {}").format(there, expected, Literal(STALE))
 
     def _differ(self, name: str) -> Composed:

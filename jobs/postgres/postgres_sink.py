@@ -1,21 +1,16 @@
-"""A table of PostgreSQL that only the newest generation of its stream writes (P1.2, P5).
-
-A batch: 1. executors stage its rows; 2. one transaction of the driver's: the owner's row is locked, owner and version are
-checked, 3. the staged rows are counted and put in, refused ones into the rejects, 4. the commit with tidemark and ledger is
-appended. Its end may be unknown, if the connection breaks in COMMIT: then the driver ends, and the next start reads the tidemark.
-"""
+"""A table of PostgreSQL that only the newest generation of its stream writes: fence, adoption, and who may commit (P1.2, P5)."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from psycopg2.extensions import cursor as Cursor
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from include.contract.connections import read_connection
 from include.contract.places import DatabaseTable
-from include.contract.stream_spec import PostgresInsertNew, PostgresSink
+from include.contract.stream_spec import PostgresSink
 from include.control.generations import Generation
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.postgres_connection import DatabaseDown, connect, told
@@ -23,11 +18,12 @@ from include.tidemarks.postgres_log import target_of
 from include.tidemarks.sink_state import SinkState, read_sink
 from jobs.failpoints import Failpoint, reach
 from jobs.postgres.books import append_commit, application_name, end_older_sessions, lock_owner, make_books, make_owner
-from jobs.postgres.putting_in import PutIn, Putting
-from jobs.postgres.staging import Staged, Staging
+from jobs.postgres.columns_there import columns_there
+from jobs.postgres.open_batch import OpenPostgresBatch
+from jobs.postgres.staging import Staging
 from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.table_check import check_table, make_or_check
-from jobs.postgres.text_forms import PLACES, as_texts
+from jobs.postgres.text_forms import PLACES
 from jobs.postgres.wanted_table import wanted_table
 from jobs.sink import SinkWentBack, check_that_it_was_us, fenced, make_note
 
@@ -89,7 +85,7 @@ class PostgresTableSink:
                 print(f"{self.place}: {ended} sessions of older generations were ended", flush=True)
         with self.transaction() as cursor:
             make_owner(cursor, self.target)
-            self.there = make_or_check(cursor, self.wanted)
+            make_or_check(cursor, self.wanted, is_new=is_first)
             self.staging.make(cursor)
         with self.transaction() as cursor:
             there = lock_owner(cursor, self.target)
@@ -109,6 +105,8 @@ class PostgresTableSink:
         losses: Iterable[LedgerLine] = (),
         quarantine: tuple[int, int] | None = None,
     ) -> None:
+        if state.version != self._version:
+            raise self._went_back(state.version or 0, state.generation)
         note = make_note(
             self,
             Kind.ADOPT,
@@ -124,14 +122,16 @@ class PostgresTableSink:
             self.check_owner(cursor)
             self._append(cursor, note, self._version, rows=0)
 
-    def open_batch(self) -> "OpenPostgresBatch":
+    def open_batch(self) -> OpenPostgresBatch:
         """Looks first: another generation's staging table, or none, would tell less clearly what is the matter."""
         with self.transaction() as cursor:
             self.check_owner(cursor)
         return OpenPostgresBatch(self)
 
-    def statements(self) -> Statements:
-        return Statements(self.settings, self.wanted, self.there, self.staged)
+    def statements(self, cursor: Cursor) -> Statements:
+        """By the columns as they are now: somebody may have changed the table while the stream runs."""
+        check_table(cursor, self.wanted, is_new=False)
+        return Statements(self.settings, self.wanted, columns_there(cursor, self.wanted), self.staged)
 
     def commit_batch(
         self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None
@@ -155,21 +155,25 @@ class PostgresTableSink:
             return
         if there.generation >= self.generation.number and there.owner != self.generation.owner:
             raise fenced(self.stream, self.sink, self.generation.number, there.generation)
-        raise SinkWentBack(
-            f"{self.place} is at commit {there.version} of generation {there.generation}, but was at {self._version} of "
-            f"{self.generation.number}: the database went back, to a copy or a backup.",
+        raise self._went_back(there.version, there.generation)
+
+    def _went_back(self, version: int, generation: int) -> SinkWentBack:
+        return SinkWentBack(
+            f"{self.place} is at commit {version} of generation {generation}, but was at {self._version} of "
+            f"{self.generation.number}: the database went back, to a copy or a backup, or another one answers.",
             state="This driver wrote nothing since; the table holds the tidemark that stands in it now.",
             next_step="Start the stream again: it delivers what is missing.",
             sink=self.sink,
-            version=there.version,
+            version=version,
         )
 
     @contextmanager
     def unless_fenced(self) -> Iterator[None]:
-        """Whoever takes the sink over ends our session; that is how we would hear of it."""
+        """Whoever takes the sink over ends our sessions, those of executors too, and drops our staging table; that is how we
+        would hear of it."""
         try:
             yield
-        except DatabaseDown as down:
+        except (DatabaseDown, PySparkException) as down:
             with suppress(DatabaseDown):
                 if (newer := self.state().generation) > self.generation.number:
                     raise fenced(self.stream, self.sink, self.generation.number, newer) from down
@@ -192,46 +196,8 @@ class PostgresTableSink:
         self._newest = note
 
 
-class OpenPostgresBatch:
-    def __init__(self, sink: PostgresTableSink) -> None:
-        self._sink = sink
-        self._staged = Staged([], 0)
-
-    def write(self, rows: DataFrame) -> int:
-        self._staged = self._sink.staging.write(as_texts(rows, self._sink.shape, self._sink.staged))  # 1
-        return self._staged.rows
-
-    def commit(
-        self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
-    ) -> list[LedgerLine]:
-        sink = self._sink
-        with sink.unless_fenced(), sink.transaction() as cursor:
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a refusal at COMMIT could not be told of one row
-            sink.check_owner(cursor)  # 2
-            batch = {
-                "_topic": sink.topic,
-                "_topic_epoch": tidemark.epoch,
-                "_generation": tidemark.generation,
-                "_batch_id": tidemark.batch,
-            }
-            putting = Putting(cursor, sink.statements(), sink.staging, batch, sink.target, sink.spec_hash)
-            done = putting.put(self._staged)  # 3
-            booked = [_as_put_in(line, done, sink.settings) for line in ledger]
-            sink.commit_batch(cursor, tidemark, booked, quarantine)  # 4
-        if self._staged.rows:
-            sink.staging.empty()
-        return booked
-
-
-def _as_put_in(line: LedgerLine, done: PutIn, settings: PostgresSink) -> LedgerLine:
-    """Of the rows that were staged, some were refused, and some were not needed."""
-    written, rejected = done.written[line.partition], done.rejected[line.partition]
-    left_out = line.delivered - written - rejected
-    kind = "duplicates" if isinstance(settings, PostgresInsertNew) else "superseded"
-    return line.model_copy(update={"delivered": written, "rejected": rejected, kind: left_out})
-
-
-def check_place(place: DatabaseTable, settings: PostgresSink, shape: StructType) -> None:
+def check_place(place: DatabaseTable, settings: PostgresSink, shape: StructType, *, is_new: bool) -> None:
     """Before anything is touched: a start that will be refused must not fence a driver that runs well."""
-    with closing(connect(read_connection(place.connection), "tidemark looks")) as connection, connection.cursor() as cursor:
-        check_table(cursor, wanted_table(place, settings, shape))
+    where = read_connection(place.connection)
+    with told(where, "Nothing was written."), closing(connect(where, "tidemark looks")) as connection:
+        check_table(connection.cursor(), wanted_table(place, settings, shape), is_new=is_new)

@@ -22,20 +22,13 @@ from jobs.quarantine import BUDGET_ROWS, BUDGET_SHARE
 # Classes of SQLSTATE that speak of a row: data, constraint, check option, a trigger's own, a value too long for an index.
 OF_A_ROW = ("22", "23", "44", "P0", "54")
 TOLD = 3
-CODE_OF_ZERO_BYTE = "22021"
-MESSAGE_OF_ZERO_BYTE = 'invalid byte sequence for encoding "UTF8": 0x00'
+CODE_OF_NO_TEXT = "22021"
 
 
 class TooManyRejects(StreamFailure):
     """The database refuses more rows of one batch than a stream may set aside by itself."""
 
     exit_class = ExitClass.POISON
-
-
-class StagedRowsMissing(StreamFailure):
-    """The tasks staged more or fewer rows than there are: a restart of the database empties unlogged tables."""
-
-    exit_class = ExitClass.INFRASTRUCTURE
 
 
 @dataclass
@@ -63,25 +56,21 @@ class Putting:
     def put(self, staged: Staged) -> PutIn:
         self._budget = max(BUDGET_ROWS, int(staged.rows * BUDGET_SHARE))
         staged_rows = self._staging.rows_of(staged)
-        with_zero_byte = self._check_count(staged_rows, staged)
-        if with_zero_byte:
-            self._reject(SQL("{} AND zero_byte_in IS NOT NULL").format(staged_rows), CODE_OF_ZERO_BYTE, MESSAGE_OF_ZERO_BYTE)
-        usable = SQL("{} AND zero_byte_in IS NULL").format(staged_rows)
+        without_text = self._check_count(staged_rows, staged)
+        if without_text:
+            self._reject(SQL("{} AND no_text IS NOT NULL").format(staged_rows), CODE_OF_NO_TEXT, SQL("s.no_text"))
+        usable = SQL("{} AND no_text IS NULL").format(staged_rows)
         if self._try(usable) is not None:
-            self._put_by_halves(usable, staged.rows - with_zero_byte)
+            self._put_by_halves(usable, staged.rows - without_text)
         return self._done
 
     def _check_count(self, staged_rows: Composed, staged: Staged) -> int:
-        """Of those with a zero byte. Without this check an emptied staging table would move the tidemark over nothing."""
-        self._cursor.execute(SQL("SELECT count(*), count(zero_byte_in) FROM ({}) s").format(staged_rows))
-        rows, with_zero_byte = self._cursor.fetchone() or (0, 0)
-        if rows != staged.rows:
-            raise StagedRowsMissing(
-                f"{staged.rows:,} rows were staged in {self._staging.name}, but {rows:,} are there.",
-                state="Nothing of this batch was committed.",
-                next_step="Start the stream again: it stages the batch anew.",
-            )
-        return int(with_zero_byte)
+        """Of those that PostgreSQL has no text for. Without this check an emptied staging table would move the tidemark over
+        nothing."""
+        self._cursor.execute(SQL("SELECT count(*), count(no_text) FROM ({}) s").format(staged_rows))
+        rows, without_text = self._cursor.fetchone() or (0, 0)
+        self._staging.check_rows(staged, rows)
+        return int(without_text)
 
     def _try(self, source: Composable) -> psycopg2.Error | None:
         """What the database says against one of these rows; None if it took all of them."""
@@ -117,39 +106,39 @@ class Putting:
             if refusal is None:
                 continue
             if low == high:
-                self._reject(source, refusal.pgcode or "", refusal.diag.message_primary or first_line(refusal))
+                message = refusal.diag.message_primary or first_line(refusal)
+                self._reject(source, refusal.pgcode or "", Literal(message))
             else:
                 self._put_halves_of(low, high)
 
-    def _reject(self, source: Composable, code: str, message: str) -> None:
+    def _reject(self, source: Composable, code: str, message: Composable) -> None:
         self._cursor.execute(
             SQL(
                 'INSERT INTO tidemark.reject (target, topic, topic_epoch, partition, "offset", spec_hash, generation, batch,'
-                ' code, message, row_as_text) SELECT %s, %s, %s, partition, "offset", %s, %s, %s, %s, %s, {} FROM ({}) s'
-                ' RETURNING partition, "offset"'
-            ).format(self._as_json(), source),
+                ' code, message, row_as_text) SELECT %s, %s, %s, partition, "offset", %s, %s, %s, %s, {}, {} FROM ({}) s'
+                ' RETURNING partition, "offset", message'
+            ).format(message, self._as_json(), source),
             [
                 *(self._target, self._batch["_topic"], self._batch["_topic_epoch"], self._spec_hash),
-                *(self._batch["_generation"], self._batch["_batch_id"], code, message),
+                *(self._batch["_generation"], self._batch["_batch_id"], code),
             ],
         )
         rejected = self._cursor.fetchall()
-        self._done.rejected.update(partition for partition, _ in rejected)
-        self._told += [f"partition {partition}, offset {offset:,}: {message}" for partition, offset in rejected[:TOLD]]
+        self._done.rejected.update(partition for partition, *_ in rejected)
+        self._told += [f"partition {partition}, offset {offset:,}: {why}" for partition, offset, why in rejected[:TOLD]]
         self._check_budget()
 
     def _as_json(self) -> Composed:
         """The row by the names of its columns."""
-        pairs = [
-            SQL("{}, s.{}").format(Literal(name), Identifier(f"c{number}")) for number, name in enumerate(self._statements.staged)
-        ]
-        return SQL("jsonb_build_object({})").format(SQL(", ").join(pairs))
+        staged = self._statements.staged
+        texts = SQL(", ").join(SQL("s.{}").format(Identifier(f"c{number}")) for number in range(len(staged)))
+        return SQL("jsonb_object({}, ARRAY[{}])").format(Literal(list(staged)), texts)
 
     def _check_budget(self) -> None:
         rejected = self._done.rejected.total()
         if rejected > self._budget:
             raise TooManyRejects(
-                f"The database refuses more than {self._budget:,} rows of batch {self._batch['_batch_id']}: "
+                f"{self._target} refuses more than {self._budget:,} rows of batch {self._batch['_batch_id']}: "
                 f"{'; '.join(self._told[:TOLD])}.",
                 state="Nothing of this batch was written.",
                 next_step="Mend the producer, the stream file or the table, then start the stream again.",

@@ -3,7 +3,6 @@
 A COPY that was broken off leaves nothing. One whose task is tried again leaves rows under a token that nobody asks for.
 """
 
-import io
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -12,20 +11,24 @@ from itertools import chain
 
 import psycopg2
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composed, Identifier, Literal
 from pyspark.sql import DataFrame
 
 from include.contract.connections import Connection
+from include.contract.exit_class import ExitClass, StreamFailure
 from include.tidemarks.postgres_connection import connect, told
 from jobs.failpoints import Failpoint, reach
+from jobs.postgres.copied_texts import Parts, staged_as_csv
 
 CONNECTIONS = 4  # of one batch at a time: more do not make one disk faster, and a database has few hundred for everybody
 PLACE_COLUMNS = ("partition", "offset")
-ZERO_BYTE, SHOWN_INSTEAD = "\0", "\N{SYMBOL FOR NULL}"
-CSV = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+
+
+class StagedRowsMissing(StreamFailure):
+    """The tasks staged more or fewer rows than there are: a restart of the database empties unlogged tables."""
+
+    exit_class = ExitClass.INFRASTRUCTURE
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Staging:
 
     @property
     def columns(self) -> list[str]:
-        return ["token", *PLACE_COLUMNS, "zero_byte_in", *(f"c{number}" for number in range(self.width))]
+        return ["token", *PLACE_COLUMNS, "no_text", *(f"c{number}" for number in range(self.width))]
 
     def make(self, cursor: Cursor) -> None:
         """Autovacuum would hold the table's lock when it is emptied."""
@@ -72,6 +75,14 @@ class Staging:
         """A query of the rows of these tokens, and of no broken attempt."""
         return SQL("SELECT * FROM {} WHERE token = ANY({})").format(self.table, Literal(staged.tokens))
 
+    def check_rows(self, staged: Staged, there: int) -> None:
+        if there != staged.rows:
+            raise StagedRowsMissing(
+                f"{staged.rows:,} rows were staged in {self.name}, but {there:,} are there.",
+                state="Nothing of them was used.",
+                next_step="Start the stream again: it stages the batch anew.",
+            )
+
     def _copy(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """On an executor."""
         filled = (batch for batch in batches if batch.num_rows)
@@ -84,9 +95,10 @@ class Staging:
             nonlocal rows
             for batch in chain([first], filled):
                 rows += batch.num_rows
-                yield _staged(token, batch)
+                yield staged_as_csv(token, batch)
 
         with closing(connect(self.where, self.application)) as connection, connection, connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")  # it would count the time that Spark takes to make the rows
             columns = SQL(", ").join(map(Identifier, self.columns))
             cursor.copy_expert(SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(self.table, columns), Parts(parts()))
             reach(Failpoint.IN_COPY)
@@ -115,7 +127,10 @@ class Staging:
             self._try(SQL("DROP TABLE IF EXISTS tidemark.{}").format(Identifier(name)))
 
     def _try(self, statement: Composed) -> None:
-        with told(self.where, "The batch is whole."), closing(connect(self.where, self.application)) as connection:
+        with (
+            told(self.where, "What was committed before is whole."),
+            closing(connect(self.where, self.application)) as connection,
+        ):
             cursor = connection.cursor()
             connection.autocommit = True
             cursor.execute("SET lock_timeout = '200ms'")
@@ -125,44 +140,3 @@ class Staging:
                 print(f"{self.name} is in use and was left as it is", flush=True)
             except psycopg2.errors.UndefinedTable:
                 print(f"{self.name} is gone: a newer generation has dropped it", flush=True)
-
-
-class Parts(io.RawIOBase):
-    """A file that is made as it is read."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        super().__init__()
-        self._parts = parts
-        self._left = b""
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._left:
-            self._left = next(self._parts, b"")
-        size = len(self._left) if size < 0 else size
-        now, self._left = self._left[:size], self._left[size:]
-        return now
-
-
-def as_csv(columns: list[pa.Array]) -> bytes:
-    out = io.BytesIO()
-    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(columns))]), out, CSV)
-    return out.getvalue()
-
-
-def _staged(token: str, batch: pa.RecordBatch) -> bytes:
-    zero_byte_in, texts = _without_zero_bytes(batch.columns[2:])
-    return as_csv([pa.repeat(token, batch.num_rows), *batch.columns[:2], zero_byte_in, *texts])
-
-
-def _without_zero_bytes(texts: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
-    """PostgreSQL has no text with a zero byte, and would break the COPY off: the number of such a column is sent instead, and
-    the row is refused later like any other."""
-    found = pa.nulls(len(texts[0]), pa.string())
-    clean = []
-    for number, column in enumerate(texts):
-        has_zero = pc.fill_null(pc.match_substring(column, ZERO_BYTE), False)
-        if pc.any(has_zero).as_py():
-            found = pc.if_else(has_zero, str(number), found)
-            column = pc.replace_substring(column, ZERO_BYTE, SHOWN_INSTEAD)
-        clean.append(column)
-    return found, clean

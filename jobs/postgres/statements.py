@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 
 from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals, PostgresUpsert
-from jobs.postgres.table_check import ColumnThere, digits_to_check
-from jobs.postgres.text_forms import PLACES, from_text
+from jobs.postgres.columns_there import ColumnThere, digits_to_check
+from jobs.postgres.text_forms import PLACES, TEXTS, from_text
 from jobs.postgres.wanted_table import WantedTable, names
 
 KEPT_BY_BATCH = ("_topic", "_topic_epoch", "_generation", "_batch_id")  # the same in every row of a batch: not staged
+BYTEWISE = SQL(' COLLATE "C"')
 NEWER_BY = ("_topic_epoch", "_partition", "_offset")  # of rows with the same order, in whatever batches they come
 
 
@@ -48,10 +49,10 @@ class Statements:
             columns=self._columns,
             rows=rows,
             key=names(sink.key),
-            newest_first=SQL(", ").join(SQL("{} DESC").format(Identifier(name)) for name in newest),
+            newest_first=SQL(", ").join(SQL("{}{} DESC").format(Identifier(name), self.bytewise(name)) for name in newest),
             set=SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(column.name)) for column in self.wanted.columns),
-            of_there=SQL(", ").join(SQL("there.{}").format(Identifier(name)) for name in newest),
-            of_excluded=SQL(", ").join(SQL("excluded.{}").format(Identifier(name)) for name in newest),
+            of_there=SQL(", ").join(SQL("there.{}{}").format(Identifier(name), self.bytewise(name)) for name in newest),
+            of_excluded=SQL(", ").join(SQL("excluded.{}{}").format(Identifier(name), self.bytewise(name)) for name in newest),
         )
 
     def _add_up(self, sink: PostgresTotals, source: Composable) -> Composed:
@@ -67,7 +68,7 @@ class Statements:
             totals=SQL(", ").join([*(self._value(name) for name in sink.key), *self._totals(sink)]),
             key=SQL(", ").join(self._value(name) for name in sink.key),
             conflict=names(sink.key),
-            set=SQL(", ").join(_added(name, sink) for name in sink.totals),
+            set=SQL(", ").join(_added(name, sink, self.bytewise(name)) for name in sink.totals),
         )
 
     def _totals(self, sink: PostgresTotals) -> list[Composable]:
@@ -75,8 +76,8 @@ class Statements:
         return [
             *(SQL("sum({})").format(self._value(name)) for name in sink.sum),
             *counted,
-            *(SQL("min({})").format(self._value(name, f"{name}_min")) for name in sink.min),
-            *(SQL("max({})").format(self._value(name, f"{name}_max")) for name in sink.max),
+            *(SQL("min({}{})").format(self._value(name, f"{name}_min"), self.bytewise(f"{name}_min")) for name in sink.min),
+            *(SQL("max({}{})").format(self._value(name, f"{name}_max"), self.bytewise(f"{name}_max")) for name in sink.max),
         ]
 
     def rows(self, source: Composable, batch: Mapping[str, object]) -> Composed:
@@ -97,7 +98,11 @@ class Statements:
         there = self.there[column or name]
         wanted = next(one for one in self.wanted.columns if one.name == (column or name))
         staged = SQL("s.{}").format(Identifier(f"c{self.staged.index(name)}"))
-        return from_text(staged, there.type, digits_to_check(wanted, there))
+        return from_text(staged, there.type, digits_to_check(wanted, there), there.length)
+
+    def bytewise(self, name: str) -> Composable:
+        """Texts are ordered as Spark does it, not by the language of a database: so it is the same in every batch."""
+        return BYTEWISE if self.there[name].type in TEXTS else SQL("")
 
     @property
     def _columns(self) -> Composed:
@@ -111,10 +116,10 @@ def staged_columns(sink: PostgresSink, shape: list[str]) -> tuple[str, ...]:
     return tuple(name for name in shape if name not in (*KEPT_BY_BATCH, *PLACES))
 
 
-def _added(name: str, sink: PostgresTotals) -> Composed:
+def _added(name: str, sink: PostgresTotals, bytewise: Composable) -> Composed:
     """NULL is what no value adds up to."""
     column = Identifier(name)
     if name in sink.sum or name == sink.count:
         return SQL("{0} = coalesce(there.{0} + excluded.{0}, there.{0}, excluded.{0})").format(column)
     pick = SQL("least" if name in [f"{one}_min" for one in sink.min] else "greatest")
-    return SQL("{0} = {1}(there.{0}, excluded.{0})").format(column, pick)
+    return SQL("{0} = {1}(there.{0}{2}, excluded.{0}{2})").format(column, pick, bytewise)

@@ -1,85 +1,84 @@
-"""Compares a table that is there with the one that a sink needs, and tells every difference with the statement that mends it."""
+"""Compares a table that is there with the one that a sink needs, and tells every difference with the statement that mends it.
 
-from dataclasses import dataclass
+Differences that a statement of PostgreSQL mends, that is: what is no table at all, or a table that is gone, needs a person.
+"""
 
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composable, Identifier
-from pyspark.sql.types import DecimalType
 
+from include.contract.exit_class import ExitClass, StreamFailure
+from jobs.postgres.columns_there import TABLES, ColumnThere, columns_there
 from jobs.postgres.wanted_table import WantedColumn, WantedTable, names
 from jobs.sink import SchemaDiffers
 
-NUMERIC_SHIFT = 16  # PostgreSQL keeps precision and scale of a numeric in one number, scale below, both moved up by 4
-NUMERIC_OFFSET = 4
+PRIVILEGES = ("SELECT", "INSERT", "UPDATE")
+BEFORE_EACH_ROW, ON_INSERT_OR_UPDATE = 1 | 2, 4 | 16  # bits of pg_trigger.tgtype
 
 
-@dataclass(frozen=True)
-class ColumnThere:
-    type: str  # without its length or precision
-    digits: int | None  # after the point, of a numeric that has a limit
-    not_null: bool
-    is_filled: bool  # by a default or the database itself
+class TableGone(StreamFailure):
+    """The database has the tidemark of a table, but not the table."""
+
+    exit_class = ExitClass.SINK_WENT_BACK
 
 
-def make_or_check(cursor: Cursor, wanted: WantedTable) -> dict[str, ColumnThere]:
-    """The columns as they are there. Raises SchemaDiffers with the statements that would mend the table."""
+def make_or_check(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> None:
+    """A table is made only for a sink that has no tidemark yet."""
+    check_table(cursor, wanted, is_new=is_new)
     if not columns_there(cursor, wanted):
-        _refuse_without_schema(cursor, wanted)
         for statement in wanted.to_make():
             cursor.execute(statement)
-    check_table(cursor, wanted)
-    return columns_there(cursor, wanted)
 
 
-def check_table(cursor: Cursor, wanted: WantedTable) -> None:
+def check_table(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> None:
+    """Raises SchemaDiffers with the statements that would mend the table."""
+    _check_encoding(cursor, wanted)
+    _check_schema(cursor, wanted, "USAGE")
+    if not _is_there(cursor, wanted):
+        if not is_new:
+            raise _gone(wanted)
+        _check_schema(cursor, wanted, "CREATE")
+        return
+    if privileges := _mend_privileges(cursor, wanted):
+        raise _differs(cursor, wanted, privileges)
     there = columns_there(cursor, wanted)
-    if not there:
-        return  # it is made at the start
     mends = [
         *(mend for column in wanted.columns for mend in _mend_column(wanted, column, there.get(column.name))),
         *_mend_others(wanted, there),
         *_mend_key(cursor, wanted),
-        *_mend_privileges(cursor, wanted),
+        *_mend_hands(cursor, wanted),
     ]
     if mends:
         raise _differs(cursor, wanted, mends)
 
 
-def columns_there(cursor: Cursor, wanted: WantedTable) -> dict[str, ColumnThere]:
-    """Empty if there is no such table."""
+def _is_there(cursor: Cursor, wanted: WantedTable) -> bool:
     cursor.execute(
-        "SELECT a.attname, format_type(a.atttypid, NULL), a.atttypmod, a.attnotnull,"
-        " a.atthasdef OR a.attidentity <> '' OR a.attgenerated <> ''"
-        " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped",
+        "SELECT c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
         [wanted.place.schema, wanted.place.name],
     )
-    return {
-        name: ColumnThere(kind, _digits(kind, modifier), not_null, is_filled)
-        for name, kind, modifier, not_null, is_filled in cursor.fetchall()
-    }
-
-
-def _digits(kind: str, modifier: int) -> int | None:
-    return (modifier - NUMERIC_OFFSET) % (1 << NUMERIC_SHIFT) if kind == "numeric" and modifier >= NUMERIC_OFFSET else None
-
-
-def digits_to_check(column: WantedColumn, there: ColumnThere) -> int | None:
-    """Where a value may have more digits after the point than the table keeps, which PostgreSQL would round away."""
-    if there.digits is None or not isinstance(column.form.spark, DecimalType) or column.form.spark.scale <= there.digits:
-        return None
-    return there.digits
+    (kind,) = cursor.fetchone() or (None,)
+    if kind is not None and kind not in TABLES:
+        raise SchemaDiffers(
+            f"{wanted.place} is there, but it is no table: rows could not be put into it together with a tidemark.",
+            state="Nothing was written.",
+            next_step="Give the sink another table, or move away what has its name.",
+        )
+    return kind is not None
 
 
 def _mend_column(wanted: WantedTable, column: WantedColumn, there: ColumnThere | None) -> list[Composable]:
     alter = SQL("ALTER TABLE {} ").format(wanted.name)
+    name, kind = Identifier(column.name), SQL(column.form.new)
     if there is None:
-        return [alter + SQL("ADD COLUMN {} {}").format(Identifier(column.name), SQL(column.form.new))]
-    if there.type not in column.form.accepted:
-        return [alter + SQL("ALTER COLUMN {} TYPE {}").format(Identifier(column.name), SQL(column.form.new))]
+        return [alter + SQL("ADD COLUMN {} {}").format(name, kind + SQL(" NOT NULL") if column.not_null else kind)]
+    mends: list[Composable] = []
+    if there.own_value:
+        mends.append(alter + SQL("ALTER COLUMN {} DROP {}").format(name, SQL(there.own_value)))
+    if there.type not in column.form.accepted or there.rounds(column.form):
+        mends.append(alter + SQL("ALTER COLUMN {0} TYPE {1} USING {0}::{1}").format(name, kind))
     if column.not_null and not there.not_null:
-        return [alter + SQL("ALTER COLUMN {} SET NOT NULL").format(Identifier(column.name))]
-    return []
+        mends.append(alter + SQL("ALTER COLUMN {} SET NOT NULL").format(name))
+    return mends
 
 
 def _mend_others(wanted: WantedTable, there: dict[str, ColumnThere]) -> list[Composable]:
@@ -102,27 +101,70 @@ def _mend_key(cursor: Cursor, wanted: WantedTable) -> list[Composable]:
     return [SQL("CREATE UNIQUE INDEX ON {} ({})").format(wanted.name, names(wanted.key))]
 
 
-def _mend_privileges(cursor: Cursor, wanted: WantedTable) -> list[Composable]:
+def _mend_hands(cursor: Cursor, wanted: WantedTable) -> list[Composable]:
+    """Rules and triggers that may put other rows in than those they are given, or none, and count them as ours."""
     table = wanted.name.as_string(cursor)
-    needed = ("SELECT", "INSERT", "UPDATE")
     cursor.execute(
-        "SELECT wanted, current_user FROM unnest(%s) AS wanted WHERE NOT has_table_privilege(%s, wanted)", [list(needed), table]
+        "SELECT 'RULE', rulename FROM pg_rewrite WHERE ev_class = %(table)s::regclass AND ev_type IN ('2', '3')"
+        " AND ev_enabled <> 'D' UNION ALL SELECT 'TRIGGER', tgname FROM pg_trigger WHERE tgrelid = %(table)s::regclass"
+        " AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & %(before_row)s = %(before_row)s AND tgtype & %(writes)s <> 0",
+        {"table": table, "before_row": BEFORE_EACH_ROW, "writes": ON_INSERT_OR_UPDATE},
     )
     return [
-        SQL("GRANT {} ON {} TO {}").format(SQL(privilege), wanted.name, Identifier(user)) for privilege, user in cursor.fetchall()
+        SQL("ALTER TABLE {} DISABLE {} {}").format(wanted.name, SQL(kind), Identifier(name)) for kind, name in cursor.fetchall()
     ]
 
 
-def _refuse_without_schema(cursor: Cursor, wanted: WantedTable) -> None:
-    cursor.execute("SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = %s", [wanted.place.schema])
-    may_create = cursor.fetchone()
-    schema = Identifier(wanted.place.schema)
-    if may_create is None:
+def _mend_privileges(cursor: Cursor, wanted: WantedTable) -> list[Composable]:
+    table = wanted.name.as_string(cursor)
+    cursor.execute(
+        "SELECT wanted, current_user FROM unnest(%s) AS wanted WHERE NOT has_table_privilege(%s, wanted)",
+        [list(PRIVILEGES), table],
+    )
+    grants: list[Composable] = [
+        SQL("GRANT {} ON {} TO {}").format(SQL(privilege), wanted.name, Identifier(user)) for privilege, user in cursor.fetchall()
+    ]
+    cursor.execute("SELECT current_database(), current_user WHERE NOT has_database_privilege(current_database(), 'TEMP')")
+    return [
+        *grants,
+        *(
+            SQL("GRANT TEMP ON DATABASE {} TO {}").format(Identifier(database), Identifier(user))
+            for database, user in cursor.fetchall()
+        ),
+    ]
+
+
+def _check_encoding(cursor: Cursor, wanted: WantedTable) -> None:
+    cursor.execute("SHOW server_encoding")
+    (encoding,) = cursor.fetchone() or ("",)
+    if encoding != "UTF8":
+        raise SchemaDiffers(
+            f"The database of {wanted.place} is encoded in {encoding}, which does not have every character.",
+            state="Nothing was written.",
+            next_step="Use a database that is encoded in UTF8.",
+        )
+
+
+def _check_schema(cursor: Cursor, wanted: WantedTable, privilege: str) -> None:
+    cursor.execute(
+        "SELECT has_schema_privilege(oid, %s), current_user FROM pg_namespace WHERE nspname = %s",
+        [privilege, wanted.place.schema],
+    )
+    schema, found = Identifier(wanted.place.schema), cursor.fetchone()
+    if found is None:
         raise _differs(cursor, wanted, [SQL("CREATE SCHEMA {}").format(schema)])
-    if may_create == (False,):
-        cursor.execute("SELECT current_user")
-        (user,) = cursor.fetchone() or ("",)
-        raise _differs(cursor, wanted, [SQL("GRANT CREATE ON SCHEMA {} TO {}").format(schema, Identifier(user))])
+    may, user = found
+    if not may:
+        raise _differs(cursor, wanted, [SQL("GRANT {} ON SCHEMA {} TO {}").format(SQL(privilege), schema, Identifier(user))])
+
+
+def _gone(wanted: WantedTable) -> TableGone:
+    return TableGone(
+        f"{wanted.place} is gone, but its tidemark in schema tidemark says how much it held.",
+        state="Nothing was made or written.",
+        next_step="Bring the table back from a backup, together with schema tidemark; or give the sink a table of another name, "
+        "which is filled from the beginning.",
+    )
 
 
 def _differs(cursor: Cursor, wanted: WantedTable, mends: list[Composable]) -> SchemaDiffers:

@@ -40,12 +40,19 @@ class TextForm:
     def as_text(self, name: str) -> Column:
         column = F.col(name)
         if isinstance(self.spark, T.TimestampType):
-            return F.concat(column.cast("string"), F.lit("+00"))  # the session's zone is UTC
+            return F.concat(_year_unsigned(column), F.lit("+00"))  # the session's zone is UTC
+        if isinstance(self.spark, T.DateType):
+            return _year_unsigned(column)
         if isinstance(self.spark, T.BinaryType):
             return F.concat(F.lit("\\x"), F.hex(column))
         if isinstance(self.spark, (T.ArrayType, T.StructType, T.MapType)):
             return F.to_json(column, JSON_OPTIONS)
         return column.cast("string")
+
+
+def _year_unsigned(column: Column) -> Column:
+    """Spark writes years above 9999 with a sign, which PostgreSQL does not read."""
+    return F.ltrim(column.cast("string"), F.lit("+"))
 
 
 def text_form(spark: T.DataType) -> TextForm | None:
@@ -69,9 +76,13 @@ def _array(spark: T.ArrayType) -> TextForm | None:
     return TextForm(spark, f"{element.new}[]", frozenset({*(f"{one}[]" for one in element.accepted), "jsonb", "json"}))
 
 
-def from_text(staged: Composable, there: str, digits: int | None = None) -> Composable:
-    """`there`: the column's type without its length, in the database's own spelling; a length is checked when the value is put
-    into its column, where a cast would cut it off. `digits`: after the point, where the column has fewer than the stream."""
+def from_text(staged: Composable, there: str, digits: int | None = None, length: int | None = None) -> Composable:
+    """`there`: the column's type without its length, in the database's own spelling. `digits`: after the point, where the column
+    has fewer than the stream. `length`: checked here, for PostgreSQL would cut spaces off that are too many, without a word."""
+    if length is not None:
+        refused = SQL("({} || ' has more than {} characters')::numeric::text").format(staged, SQL(str(length)))
+        too_many_spaces = SQL("length({0}) > {1} AND length(rtrim({0}, ' ')) <= {1}").format(staged, SQL(str(length)))
+        return SQL("CASE WHEN {} THEN {} ELSE {} END").format(too_many_spaces, refused, staged)
     if digits is not None:
         refused = SQL("({} || ' has more than {} digits after the point')::numeric").format(staged, SQL(str(digits)))
         return SQL("CASE WHEN scale(trim_scale({0}::numeric)) > {1} THEN {2} ELSE {0}::numeric END").format(
@@ -85,5 +96,11 @@ def from_text(staged: Composable, there: str, digits: int | None = None) -> Comp
 
 def as_texts(rows: DataFrame, shape: T.StructType, columns: tuple[str, ...]) -> DataFrame:
     """The coordinates, then these columns as texts."""
-    forms = {name: text_form(shape[name].dataType) for name in columns}
-    return rows.select(*PLACES, *(form.as_text(name).alias(name) for name, form in forms.items() if form))
+    return rows.select(*PLACES, *(_form(shape[name]).as_text(name).alias(name) for name in columns))
+
+
+def _form(field: T.StructField) -> TextForm:
+    form = text_form(field.dataType)
+    if form is None:
+        raise ValueError(f"{field.name} is {field.dataType.simpleString()}, which no wanted table has")
+    return form

@@ -75,8 +75,8 @@ def _totals(sink: PostgresTotals, types: dict[str, T.DataType], place: DatabaseT
     return [
         *(WantedColumn(name, _summed(name, types[name], place)) for name in sink.sum),
         *counted,
-        *(_column(f"{name}_min", types[name], place) for name in sink.min),
-        *(_column(f"{name}_max", types[name], place) for name in sink.max),
+        *(WantedColumn(f"{name}_min", _compared(name, types[name], place)) for name in sink.min),
+        *(WantedColumn(f"{name}_max", _compared(name, types[name], place)) for name in sink.max),
     ]
 
 
@@ -86,6 +86,13 @@ def _summed(name: str, spark: T.DataType, place: DatabaseTable) -> TextForm:
     if isinstance(spark, T.DecimalType):
         return TextForm(T.DecimalType(38, spark.scale), "numeric", frozenset({"numeric"}))
     raise _refused(name, spark, place, "only whole numbers and decimals add up to the same total in every order")
+
+
+def _compared(name: str, spark: T.DataType, place: DatabaseTable) -> TextForm:
+    form = _form(spark, name, place)
+    if not isinstance(spark, (*WHOLE, T.DecimalType, T.FloatType, T.DoubleType, T.StringType, T.DateType, T.TimestampType)):
+        raise _refused(name, spark, place, "of two values of this type the database does not know the lower and the higher")
+    return TextForm(spark, form.new, form.accepted - {"uuid", "json", "jsonb"})
 
 
 def _column(name: str, spark: T.DataType, place: DatabaseTable, *, not_null: bool = False) -> WantedColumn:

@@ -16,16 +16,18 @@ from tests.warehouse import Warehouse, WarehouseStream
 from tests.warm_jvm import lent
 
 PLACES = {
+    "before staging": f"{Failpoint.BEFORE_WRITE}=stop@2",
     "in its transaction": f"{Failpoint.IN_TRANSACTION}=stop@4",
     "after staging": f"{Failpoint.IN_WRITE}=stop@2",
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_driver_that_sleeps_in_its_transaction_is_fenced(
+def test_a_driver_that_sleeps_is_fenced(
     place: str, stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    """It holds the owner's row; the newer one ends its session, and when it wakes it learns why."""
+    """In its transaction it holds the owner's row: the newer one ends its session. Before staging, its executors will find no
+    table to copy into. When it wakes it learns why."""
     stream = WarehouseStream(stack, tmp_path, kind="postgres_totals")
     stream.send_orders(700)
     with lent(spark) as jvm:
@@ -37,6 +39,7 @@ def test_a_driver_that_sleeps_in_its_transaction_is_fenced(
         assert sleeper.wait(60) == ExitClass.FENCED.code, stream.log()
     assert warehouse.booked(stream) == before
     assert warehouse.problems(stream) == []
+    assert stack.postgres.connection("warehouse").password not in stream.log()
 
 
 def test_an_executor_that_dies_inside_its_copy_adds_nothing_twice(

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from include.contract.exit_class import ExitClass
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
-from jobs.postgres.putting_in import CODE_OF_ZERO_BYTE, MESSAGE_OF_ZERO_BYTE, TooManyRejects
+from jobs.postgres.copied_texts import NO_TEXT
+from jobs.postgres.putting_in import CODE_OF_NO_TEXT, TooManyRejects
 from tests.streams import exit_class_of
 from tests.warehouse import Warehouse, WarehouseStream
 
@@ -51,11 +52,12 @@ def stream(stack: Stack, warehouse: Warehouse, tmp_path: Path) -> Refusing:
 
 BROKEN = {
     "a value too long": ({"user_id": "much too long"}, "22001", "value too long for type character varying(5)"),
+    "too many spaces": ({"user_id": "ab        "}, "22P02", "ab         has more than 5 characters"),
     "a check": ({"user_id": "none"}, "23514", "violates check constraint"),
     "an overflow": ({"amount": 400.0}, "22003", "out of range for type smallint"),
     "a number too large": ({"amount": 123456.0}, "22003", None),
     "a digit too many": ({"amount": 1.25}, "22P02", "1.25 has more than 1 digits after the point"),
-    "a zero byte": ({"user_id": "a\0b"}, CODE_OF_ZERO_BYTE, MESSAGE_OF_ZERO_BYTE),
+    "a zero byte": ({"user_id": "a\0b"}, CODE_OF_NO_TEXT, NO_TEXT.format("0x00")),
     "bad json": ({"note": "{no"}, "22P02", "invalid input syntax for type json"),
     "a zero byte in json": ({"note": json.dumps({"a": "\0"})}, "22P05", "unsupported Unicode escape sequence"),
     "no key": ({"event_id": None}, "23502", 'null value in column "event_id"'),
@@ -88,7 +90,25 @@ def test_the_message_about_a_zero_byte_is_the_databases_own(stack: Stack) -> Non
         pytest.raises(psycopg2.Error) as refusal,
     ):
         cursor.execute("SELECT convert_from('\\x610062', 'UTF8')")
-    assert (refusal.value.pgcode, refusal.value.diag.message_primary) == (CODE_OF_ZERO_BYTE, MESSAGE_OF_ZERO_BYTE)
+    assert (refusal.value.pgcode, refusal.value.diag.message_primary) == (CODE_OF_NO_TEXT, NO_TEXT.format("0x00"))
+
+
+def test_a_text_that_is_no_text_is_rejected_with_all_of_its_many_columns(
+    stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """Only an expression can make one. It would break off the COPY of all rows; and PostgreSQL's functions have few arguments."""
+    stream = WarehouseStream(stack, tmp_path, partitions=1)
+    stream.write_file(select={"odd": "cast(unhex(note) as string)", **{f"more{number}": "amount" for number in range(60)}})
+    producer = stream.producer()
+    for identity, note in (("good", "c3a9"), ("bad", "61ff62")):
+        order = {"event_id": identity, "user_id": "u", "amount": 1.5, "ts": "2026-11-16T10:00:00Z", "note": note}
+        producer.produce(stream.name, json.dumps(order), partition=0)
+    assert producer.flush(30) == 0
+    stream.run(spark)
+    assert [(row["event_id"], row["odd"]) for row in warehouse.rows(stream.name)] == [("good", "é")]
+    (reject,) = warehouse.rejects(stream)
+    assert (reject["code"], reject["message"]) == (CODE_OF_NO_TEXT, NO_TEXT.format("0xff"))
+    assert (reject["row_as_text"]["odd"], reject["row_as_text"]["more59"]) == ("a\ufffdb", "1.50")
 
 
 def test_more_than_the_budget_stops_the_stream_and_nothing_is_written(

@@ -17,6 +17,7 @@ from include.reconciliation.reconcile import Asked
 from jobs.failpoints import Failpoint, FailpointReached
 from tests.integration.reconciliation.trial import Trial, delete_row
 from tests.streams import at, crash, order
+from tests.warehouse import WarehouseStream
 
 WINDOWS = int(os.environ.get("TIDEMARK_WINDOWS", "3"))  # 50 of them take ten minutes
 
@@ -150,8 +151,13 @@ def test_the_spec_that_made_the_rows_is_the_one_that_is_counted_by(trial: Trial)
     assert trial.judged().verdict is Verdict.PASSED
 
 
-def test_many_windows_beside_a_live_stream_raise_no_false_alarm(trial: Trial) -> None:
-    """With crashes between the commits of quarantine, sink and Spark's log, compaction, and a foreign append of no rows."""
+@pytest.mark.parametrize("kind", ["delta_append", "postgres_totals"])
+def test_many_windows_beside_a_live_stream_raise_no_false_alarm(
+    kind: str, stack: Stack, spark: SparkSession, own_control: ControlDatabase, tmp_path: Path
+) -> None:
+    """With crashes between the commits of quarantine, sink and Spark's log, compaction, and a driver that commits meanwhile."""
+    in_database = WarehouseStream(stack, tmp_path, kind=kind, own_control=own_control) if kind != "delta_append" else None
+    trial = Trial(stack, spark, tmp_path, own_control, in_database)
     stream, points = trial.stream, [Failpoint.AFTER_COMMIT, Failpoint.AFTER_QUARANTINE, Failpoint.BEFORE_COMMIT]
     stream.write_file(source__max_records_per_batch=400)
     verdicts = []
@@ -159,12 +165,13 @@ def test_many_windows_beside_a_live_stream_raise_no_false_alarm(trial: Trial) ->
         stream.send(1_000, bad=7, filtered=20)
         if number % 3 == 0:
             with pytest.raises(FailpointReached), at(points[number // 3 % 3], crash):
-                stream.run(trial.spark)
-        stream.run(trial.spark)
-        if number % 4 == 1:
-            DeltaTable.forPath(trial.spark, str(stream.table)).optimize().executeCompaction()
-        stream.send(50)  # waits while the window is judged
-        verdicts += [(window.verdict, window.told) for window in trial.reconcile()]
+                stream.run(spark)
+        stream.run(spark)
+        if number % 4 == 1 and in_database is None:
+            DeltaTable.forPath(spark, str(stream.table)).optimize().executeCompaction()
+        with stream.running(spark):
+            stream.send(300)
+            verdicts += [(window.verdict, window.told) for window in trial.reconcile()]
     assert [told for verdict, told in verdicts if verdict is not Verdict.PASSED] == []
     assert len(verdicts) == WINDOWS
     assert trial.incidents() == []

@@ -40,8 +40,8 @@ class Trial:
         self.stream.send(count, **fates)
         self.stream.run(self.spark)
 
-    def reconcile(self, asked: Asked | None = None) -> list[Window]:
-        with self.stream.environment():
+    def reconcile(self, asked: Asked | None = None, **more: str) -> list[Window]:
+        with self.stream.environment(**more):
             steps = self.steps()
             steps.choose(asked)
             steps.audit()
@@ -52,8 +52,8 @@ class Trial:
         """Of a new run; inside the stream's environment."""
         return Reconciliation(self.control, load_environment(), find_stream(self.stream.name), f"run {uuid.uuid4()}")
 
-    def judged(self, asked: Asked | None = None) -> Window:
-        (window,) = self.reconcile(asked)
+    def judged(self, asked: Asked | None = None, **more: str) -> Window:
+        (window,) = self.reconcile(asked, **more)
         return window
 
     def complete_through(self) -> CompleteThrough | None:

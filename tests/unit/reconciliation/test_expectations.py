@@ -26,7 +26,7 @@ EXPECTED = {
     "first rows": (_of_partitions(PostgresInsertNew(kind="postgres_insert_new", **IN_DATABASE), compacted=False), PARTITION),
     "newest rows": (_of_partitions(PostgresUpsert(kind="postgres_upsert", order="o", **IN_DATABASE), compacted=False), PARTITION),
     "totals": (_of_partitions(PostgresTotals(kind="postgres_totals", count="n", **IN_DATABASE), compacted=False), PARTITION),
-    "window": (_of_window(load_streams()["orders_raw"]), WINDOW),
+    "window": (_of_window(load_streams()["orders_raw"], DELTA), WINDOW),
 }
 TWINS = [(name, number) for name, (expected, _) in EXPECTED.items() for number in range(len(expected))]
 

@@ -1,0 +1,61 @@
+"""A batch on its way into a table of PostgreSQL: staged by executors, then put in by the one transaction (P5).
+
+1. executors stage its rows; 2. the owner's row is locked, owner and version are checked; 3. the staged rows are counted and put
+in, refused ones into the rejects; 4. the commit with tidemark and ledger is appended. The end of the transaction may be unknown,
+if the connection breaks in COMMIT: then the driver ends, and the next start reads the tidemark.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from include.contract.stream_spec import PostgresInsertNew, PostgresSink
+from include.tidemarks.note import LedgerLine, Tidemark
+from jobs.postgres.putting_in import PutIn, Putting
+from jobs.postgres.staging import Staged
+from jobs.postgres.text_forms import as_texts
+
+if TYPE_CHECKING:
+    from jobs.postgres.postgres_sink import PostgresTableSink
+
+
+class OpenPostgresBatch:
+    def __init__(self, sink: "PostgresTableSink") -> None:
+        self._sink = sink
+        self._staged = Staged([], 0)
+
+    def write(self, rows: DataFrame) -> int:
+        with self._sink.unless_fenced():
+            self._staged = self._sink.staging.write(as_texts(rows, self._sink.shape, self._sink.staged))  # 1
+        return self._staged.rows
+
+    def commit(
+        self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
+    ) -> list[LedgerLine]:
+        sink = self._sink
+        with sink.unless_fenced(), sink.transaction() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a refusal at COMMIT could not be told of one row
+            sink.check_owner(cursor)  # 2
+            batch = {
+                "_topic": sink.topic,
+                "_topic_epoch": tidemark.epoch,
+                "_generation": tidemark.generation,
+                "_batch_id": tidemark.batch,
+            }
+            putting = Putting(cursor, sink.statements(cursor), sink.staging, batch, sink.target, sink.spec_hash)
+            done = putting.put(self._staged)  # 3
+            booked = [_as_put_in(line, done, sink.settings) for line in ledger]
+            sink.commit_batch(cursor, tidemark, booked, quarantine)  # 4
+        if self._staged.rows:
+            with sink.unless_fenced():
+                sink.staging.empty()
+        return booked
+
+
+def _as_put_in(line: LedgerLine, done: PutIn, settings: PostgresSink) -> LedgerLine:
+    """Of the rows that were staged, some were refused, and some were not needed."""
+    written, rejected = done.written[line.partition], done.rejected[line.partition]
+    left_out = line.delivered - written - rejected
+    kind = "duplicates" if isinstance(settings, PostgresInsertNew) else "superseded"
+    return line.model_copy(update={"delivered": written, "rejected": rejected, kind: left_out})
