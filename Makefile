@@ -63,13 +63,13 @@ editor-schemas: ## write the JSON schemas by which editors complete and check st
 	$(SETUP) --only-venv
 	@$(VENV) -m include.contract editor-schemas
 
-demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=delete_row | duplicate_row | skip_range] [STREAMS=all]
+demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=delete_row | duplicate_row | skip_range]
 	$(SETUP)
-	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE)) $(if $(STREAMS),--streams $(STREAMS))
+	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE))
 
 test: ## all tests, on real parts, beside a running stack; some of them: make test ARGS="tests/unit -k java"
 	$(SETUP) --dev
-	@$(VENV) -m pytest $(or $(ARGS),-n 2 --no-loadscope-reorder)
+	@$(VENV) -m pytest $(or $(ARGS),-n 3 --no-loadscope-reorder)
 
 screenshots: ## docs/screenshots, of a stack of its own in var/screenshots; needs Chromium: [CHROMIUM=/usr/bin/chromium]
 	$(SETUP) --browser

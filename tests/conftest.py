@@ -28,12 +28,14 @@ NEEDS_AIRFLOW = (
     "integration/housekeeping",
     "integration/local_stack/test_check",
     "integration/local_stack/test_whole",
-    "integration/supervision",
+    "integration/supervision/test_kept",
+    "integration/supervision/test_runbooks",
+    "integration/supervision/test_standalone",
 )
 
 
 class FolderByFolder(LoadScopeScheduling):
-    """One worker has all tests that need the whole stack, which mostly wait; the other takes folder by folder, and whoever is
+    """One worker has all tests that need the whole stack, which mostly wait; the others take folder by folder, and whoever is
     through first goes on with what is left: it starts what it needs when it comes to that."""
 
     def _split_scope(self, nodeid: str) -> str:
