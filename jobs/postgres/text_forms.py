@@ -40,9 +40,9 @@ class TextForm:
     def as_text(self, name: str) -> Column:
         column = F.col(name)
         if isinstance(self.spark, T.TimestampType):
-            return F.concat(_year_unsigned(column), F.lit("+00"))  # the session's zone is UTC
+            return F.concat(_year_unsigned(name), F.lit("+00"))  # the session's zone is UTC
         if isinstance(self.spark, T.DateType):
-            return _year_unsigned(column)
+            return _year_unsigned(name)
         if isinstance(self.spark, T.BinaryType):
             return F.concat(F.lit("\\x"), F.hex(column))
         if isinstance(self.spark, (T.ArrayType, T.StructType, T.MapType)):
@@ -50,9 +50,9 @@ class TextForm:
         return column.cast("string")
 
 
-def _year_unsigned(column: Column) -> Column:
-    """Spark writes years above 9999 with a sign, which PostgreSQL does not read."""
-    return F.ltrim(column.cast("string"), F.lit("+"))
+def _year_unsigned(name: str) -> Column:
+    """Spark writes years above 9999 with a sign, which PostgreSQL does not read. `name`: of a column, checked at load."""
+    return F.expr(f"trim(LEADING '+' FROM CAST(`{name}` AS string))")
 
 
 def text_form(spark: T.DataType) -> TextForm | None:

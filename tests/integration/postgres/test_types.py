@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
@@ -105,6 +106,15 @@ def test_every_type_arrives_as_it_was(stack: Stack, spark: SparkSession, warehou
     assert warehouse.rejects(stream) == []
 
     stream.run(spark)  # onto the table as it was made
+
+
+def test_years_of_five_digits_arrive(stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path) -> None:
+    stream = Typed(stack, tmp_path)
+    stream.describe({"d": "date", "ts": "timestamp"})
+    stream.send_values({"d": "12026-01-02", "ts": "12026-01-02T03:04:05Z"})
+    stream.run(spark)
+    asked = "SELECT d::text AS d, (ts AT TIME ZONE 'UTC')::text AS ts FROM public.{}"
+    assert warehouse.ask(SQL(asked).format(Identifier(stream.name))) == [{"d": "12026-01-02", "ts": "12026-01-02 03:04:05"}]
 
 
 REFUSED = {
