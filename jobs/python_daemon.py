@@ -9,7 +9,8 @@ import importlib
 import zipimport
 from contextlib import suppress
 
-IMPORTED_BEFORE_THE_FORK = ("pyarrow", "confluent_kafka", "psycopg2")  # libraries only: a client must never be forked
+# Libraries only: a client must never be forked. pyspark imports pandas for every Arrow task, which takes a second.
+IMPORTED_BEFORE_THE_FORK = ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pandas", "confluent_kafka", "psycopg2")
 
 
 def prepare_for_fork() -> None:

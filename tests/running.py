@@ -34,14 +34,14 @@ def stack_command(home: StackHome, *arguments: str, **environment: str) -> subpr
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Looks often if a look is cheap, and rests four times as long as a look takes: whoever is waited for needs the processor."""
+    """Looks often if a look is cheap, and rests nine times as long as a look takes: whoever is waited for needs the processor."""
     deadline = time.monotonic() + seconds
     while True:
         began = time.monotonic()
         if condition():
             return
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
-        time.sleep(min(1, max(0.02, 4 * (time.monotonic() - began))))
+        time.sleep(min(1, max(0.05, 9 * (time.monotonic() - began))))
 
 
 def free_port() -> int:
