@@ -4,8 +4,9 @@ Used by take-over in the driver and by start plans. Reads only.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from include.contract.exit_class import ExitClass, StreamFailure
@@ -130,12 +131,16 @@ class CopiedBatch(NamedTuple):
 def first_to_copy(place: Place, after_version: int, batches: Iterable[CopiedBatch]) -> int:
     """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and where the two
     part, if the place was put back to an earlier state and others were committed since. `batches` of the copy, newest first."""
-    log = log_of(place)
+    log, copies = log_of(place), iter(batches)
+    newest_copy = next(copies, None)
+    with suppress(LogUnreadable):  # cleaned up long ago: see below
+        if log.has(after_version) and (newest_copy is None or _is_in(log, newest_copy)):
+            return after_version  # the usual case, and every second
     first, newest = log.oldest_version() - 1, log.newest_version()
     if newest is None or after_version < first:
         return max(after_version, first)
     is_newest = True
-    for copied in batches:
+    for copied in chain([newest_copy] if newest_copy else [], copies):
         if copied.version <= newest and (copied.version <= first or _is_in(log, copied)):
             return after_version if is_newest and after_version <= newest else max(copied.version, first)
         is_newest = False

@@ -1,5 +1,6 @@
 """What a PostgreSQL sink writes about itself, in the transaction of the data: its owner, and a commit with a note (P5)."""
 
+import hashlib
 from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
@@ -48,6 +49,11 @@ def append_commit(cursor: Cursor, target: str, version: int, note: Note, rows: i
         "UPDATE tidemark.sink SET generation = %s, owner = %s, version = %s WHERE target = %s",
         [note.generation, note.owner, version, target],
     )
+
+
+def digest_of(target: str) -> str:
+    """Short enough for the names of sessions and tables."""
+    return hashlib.sha256(target.encode()).hexdigest()[:12]
 
 
 def application_name(digest: str, generation: int, what: str) -> str:

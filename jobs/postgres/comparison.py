@@ -13,6 +13,7 @@ from include.contract.stream_spec import PostgresUpsert
 from include.control.window_contents import Segment
 from jobs.differences import CHANGED, LOST, NAMED, STRANGE
 from jobs.postgres.statements import KEPT_BY_BATCH, NEWER_BY, Statements
+from jobs.postgres.wanted_table import names
 
 STALE = "older in the table than in Kafka"
 OF_A_REPLAY = ("_generation", "_batch_id")  # another in each delivery
@@ -68,10 +69,9 @@ class Comparison:
 
     def keys(self, unique: Sequence[str]) -> tuple[int, int]:
         """Rows of these offsets, and how many keys they have: a key that the stream file declares, not the table's own."""
-        columns = SQL(", ").join(map(Identifier, unique))
         self._cursor.execute(
             SQL("SELECT count(*), count(DISTINCT ({})) FROM {} WHERE _topic_epoch = {} AND {}").format(
-                columns, self._table, Literal(self._epoch), within(self._segments, "_partition", "_offset")
+                names(list(unique)), self._table, Literal(self._epoch), within(self._segments, "_partition", "_offset")
             )
         )
         return self._cursor.fetchone() or (0, 0)
@@ -115,8 +115,7 @@ class Comparison:
         newest = SQL(", ").join(
             SQL("{}{} DESC").format(Identifier(name), self._statements.bytewise(name)) for name in (sink.order, *NEWER_BY)
         )
-        key = SQL(", ").join(map(Identifier, sink.key))
-        return SQL("(SELECT DISTINCT ON ({0}) * FROM expected ORDER BY {0}, {1})").format(key, newest)
+        return SQL("(SELECT DISTINCT ON ({0}) * FROM expected ORDER BY {0}, {1})").format(names(sink.key), newest)
 
     def _or_stale(self) -> Composed:
         """A later record of the key may stand there; an earlier one may not, where the newest wins."""

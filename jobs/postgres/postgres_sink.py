@@ -1,6 +1,5 @@
 """A table of PostgreSQL that only the newest generation of its stream writes: fence, adoption, and who may commit (P1.2, P5)."""
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -17,8 +16,7 @@ from include.tidemarks.postgres_connection import DatabaseDown, connect, told
 from include.tidemarks.postgres_log import target_of
 from include.tidemarks.sink_state import SinkState, read_sink
 from jobs.failpoints import Failpoint, reach
-from jobs.postgres.books import append_commit, application_name, end_older_sessions, lock_owner, make_books, make_owner
-from jobs.postgres.columns_there import columns_there
+from jobs.postgres.books import append_commit, application_name, digest_of, end_older_sessions, lock_owner, make_books, make_owner
 from jobs.postgres.open_batch import OpenPostgresBatch
 from jobs.postgres.staging import Staging
 from jobs.postgres.statements import Statements, staged_columns
@@ -53,7 +51,7 @@ class PostgresTableSink:
         self.wanted = wanted_table(place, settings, shape)
         self.staged = staged_columns(settings, shape.names)
         self.shape = shape
-        self._digest = hashlib.sha256(self.target.encode()).hexdigest()[:12]
+        self._digest = digest_of(self.target)
         self._where = read_connection(place.connection)
         self._version = -1
         self._newest: Note | None = None
@@ -130,8 +128,7 @@ class PostgresTableSink:
 
     def statements(self, cursor: Cursor) -> Statements:
         """By the columns as they are now: somebody may have changed the table while the stream runs."""
-        check_table(cursor, self.wanted, is_new=False)
-        return Statements(self.settings, self.wanted, columns_there(cursor, self.wanted), self.staged)
+        return Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
 
     def commit_batch(
         self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None

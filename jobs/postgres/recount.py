@@ -1,6 +1,5 @@
 """Recounts a window of a PostgreSQL sink: Kafka's records, made into rows anew, are staged beside the table and compared."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -20,6 +19,7 @@ from include.tidemarks.postgres_log import target_of
 from jobs.differences import STRANGE, ranges_of
 from jobs.measuring import GOOD, Group, Sides
 from jobs.per_partition import add_up, quarantined_per_partition, records_per_partition
+from jobs.postgres.books import digest_of
 from jobs.postgres.columns_there import columns_there
 from jobs.postgres.comparison import Comparison, PerPartition, count_rejects
 from jobs.postgres.staging import Staged, Staging
@@ -88,8 +88,7 @@ class KeyedCounting(PostgresCounting):
     @contextmanager
     def _staged(self, group: Group, records: DataFrame) -> Iterator[tuple[Staging, Staged]]:
         columns = staged_columns(self._settings, group.spec.shape.names)
-        digest = hashlib.sha256(self.target.encode()).hexdigest()[:12]
-        staging = Staging(self.where, APPLICATION, f"recount_{digest}_{self.sides.window.id}", len(columns))
+        staging = Staging(self.where, APPLICATION, f"recount_{digest_of(self.target)}_{self.sides.window.id}", len(columns))
         staging.drop()  # what a measuring that was killed has left; so does drop_older
         with told(self.where, "Nothing was changed."), closing(connect(self.where, APPLICATION)) as connection:
             staging.make(connection.cursor())

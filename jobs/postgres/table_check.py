@@ -23,21 +23,20 @@ class TableGone(StreamFailure):
 
 def make_or_check(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> None:
     """A table is made only for a sink that has no tidemark yet."""
-    check_table(cursor, wanted, is_new=is_new)
-    if not columns_there(cursor, wanted):
+    if not check_table(cursor, wanted, is_new=is_new):
         for statement in wanted.to_make():
             cursor.execute(statement)
 
 
-def check_table(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> None:
-    """Raises SchemaDiffers with the statements that would mend the table."""
+def check_table(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> dict[str, ColumnThere]:
+    """The columns as they are there; none if the table is still to be made. Raises SchemaDiffers with what would mend it."""
     _check_encoding(cursor, wanted)
     _check_schema(cursor, wanted, "USAGE")
     if not _is_there(cursor, wanted):
         if not is_new:
             raise _gone(wanted)
         _check_schema(cursor, wanted, "CREATE")
-        return
+        return {}
     if privileges := _mend_privileges(cursor, wanted):
         raise _differs(cursor, wanted, privileges)
     there = columns_there(cursor, wanted)
@@ -49,6 +48,7 @@ def check_table(cursor: Cursor, wanted: WantedTable, *, is_new: bool) -> None:
     ]
     if mends:
         raise _differs(cursor, wanted, mends)
+    return there
 
 
 def _is_there(cursor: Cursor, wanted: WantedTable) -> bool:
