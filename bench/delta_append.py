@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from include.local_stack.home import PROJECT, VAR, StackHome
+from bench.ground import bench_ground
+from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
 from jobs.run_stream import Driver, parse
-from jobs.session import open_session
 
 PARTITIONS, ROUNDS = 4, 3
 SIZES = {50_000: 10, 500_000: 3}  # records per batch: batches per round
@@ -32,16 +32,10 @@ OURS = ("spark.databricks.delta.snapshotPartitions", "spark.sql.shuffle.partitio
 
 
 def main() -> None:
-    stack = Stack(StackHome(VAR / "bench"), with_airflow=False)
-    try:
-        stack.up()
-        os.environ.update(stack.job_environment())
-        spark = open_session("bench")
+    with bench_ground() as (stack, spark):
         for size, batches in SIZES.items():
             fill(stack.kafka.connection.address, _topic(size), size * batches)
             measure(spark, stack, size)
-    finally:
-        stack.down()
 
 
 def _topic(size: int) -> str:

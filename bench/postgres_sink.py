@@ -4,7 +4,6 @@ All three put the same rows, computed and cached before, into tables of the same
 keep no tidemark, no ledger and no rejects: a row that the database refuses ends them.
 """
 
-import os
 import statistics
 import time
 import uuid
@@ -17,33 +16,25 @@ from psycopg2.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench.ground import bench_ground
 from include.contract.connections import read_connection
 from include.contract.places import DatabaseTable
 from include.contract.stream_spec import PostgresInsertNew
 from include.control.generations import Generation
-from include.local_stack.home import VAR, StackHome
 from include.local_stack.postgres import WAREHOUSE
-from include.local_stack.stack import Stack
 from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
 from jobs.postgres.postgres_sink import PostgresTableSink
-from jobs.session import open_session
 
 ROUNDS, PARTITIONS = 3, 4
 SIZES = (1_000, 50_000, 200_000)
 
 
 def main() -> None:
-    stack = Stack(StackHome(VAR / "bench"), with_airflow=False)
-    try:
-        stack.up()
-        os.environ.update(stack.job_environment())
-        spark = open_session("bench")
+    with bench_ground() as (_, spark):
         ways = {"staged by COPY (ours)": ours, "collect, execute_values": with_execute_values, "collect, row by row": row_by_row}
         measure(ways, orders(spark, 1_000))  # warm up, not told
         for size in SIZES:
             tell(size, measure(ways, orders(spark, size)))
-    finally:
-        stack.down()
 
 
 def orders(spark: SparkSession, count: int) -> DataFrame:

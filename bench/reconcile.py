@@ -16,17 +16,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.delta_append import PARTITIONS, send
+from bench.ground import bench_ground
 from include.contract.catalog import find_stream
 from include.contract.connections import read_connection
 from include.contract.environment import load_environment
 from include.control.database import ControlDatabase
 from include.control.windows import Verdict
-from include.local_stack.home import PROJECT, VAR, StackHome
+from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
 from include.reconciliation.reconcile import Reconciliation
 from jobs.measure_window import measure_run
 from jobs.run_stream import Driver, parse
-from jobs.session import open_session
 
 SHORT, LONG, WINDOW, ROUNDS = 500_000, 5_000_000, 50_000, 5
 BATCH = 250_000
@@ -84,13 +84,8 @@ class Bench:
 
 
 def main() -> None:
-    stack = Stack(StackHome(VAR / "bench"), with_airflow=False)
-    try:
-        stack.up()
-        os.environ.update(stack.job_environment())
-        run(Bench(stack, open_session("bench")), open_session("bench"))
-    finally:
-        stack.down()
+    with bench_ground() as (stack, spark):
+        run(Bench(stack, spark), spark)
 
 
 def run(bench: Bench, spark: SparkSession) -> None:

@@ -5,10 +5,9 @@ lacks are written and counted in one pass, but nobody sees them yet; P3.3 bad re
 P3.4 rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -19,29 +18,17 @@ from include.checkpoints.spark_log import BatchRange, read_range
 from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.tidemarks.note import LedgerLine, Tidemark
-from include.topics.topic import Topic, TopicMissing
-from jobs.counting import Bounds, Counting, check_rows
+from include.topics.topic import Topic
+from jobs.counting import Bounds, Counting, Refusal, check_rows, refused_by
 from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.poison import PoisonSearch
-from jobs.sink import Sink
+from jobs.sink import NOTHING, ConflictLost, Sink
 from jobs.take_over import TakenStream
+from jobs.topic_watch import TopicWatch
 from jobs.transform import RAW
 
-MISSING_SECONDS, LOOK_SECONDS = 5, 0.5
-KeepBad = Callable[..., None]  # Quarantine.insert, with the bad records and their bounds
-
-
-class TopicChanged(StreamFailure):
-    """The topic was deleted, and perhaps made anew, while the stream ran."""
-
-    exit_class = ExitClass.TOPIC_CHANGED
-
-
-class TopicWentBack(StreamFailure):
-    """The topic ends before what was delivered of it: the broker's disks were put back from an older copy (P1.6)."""
-
-    exit_class = ExitClass.TOPIC_CHANGED
+TURNS = 5  # of one batch at one sink, when others commit to its table at the same time
 
 
 class StartAboveTidemark(StreamFailure):
@@ -62,53 +49,58 @@ class Delivered:
 class Delivery:
     def __init__(self, stream: Stream, topic: Topic, taken: TakenStream) -> None:
         self._stream = stream
-        self._topic = topic
-        self._topic_id = taken.topic_id
+        self.check_topic = TopicWatch(topic, taken.topic_id).check
         self._checkpoint = taken.checkpoint
         self._quarantine = taken.quarantine
-        self._sinks = [taken.sinks[name] for name in sorted(taken.sinks)]
+        self._names = tuple(sorted(taken.sinks))
+        self._sinks = [taken.sinks[name] for name in self._names]
         self._poison = PoisonSearch(taken.quarantine.table.spark, stream, topic.address)
 
     def deliver(self, rows: DataFrame, batch: int) -> Delivered:
         return self.deliver_range(rows, batch, read_range(self._checkpoint, batch, self._stream.spec.source.topic))  # P3.1
 
-    def deliver_range(self, rows: DataFrame, batch: int, span: BatchRange) -> Delivered:
+    def deliver_range(self, rows: DataFrame, number: int, span: BatchRange) -> Delivered:
         """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others."""
         behind = [sink for sink in self._sinks if not sink.tidemark.covers(span.ends)]
         for sink in behind:
             self._refuse_above(sink, span)
-        lowest = Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
-        keep_bad = partial(self._quarantine.insert, rows.where("_bad"), lowest)
-        if len(behind) > 1:
-            rows = rows.drop(*RAW).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            ledgers = []
-            for sink in behind:
-                counting = Counting(Bounds.of(span, sink.tidemark.offsets), lowest)
-                ledgers.append(self._deliver_to(sink, rows, batch, span, counting, keep_bad if sink is behind[0] else None))
-        finally:
-            if len(behind) > 1:
-                rows.unpersist()
-        return _summary(batch, span, ledgers)
+        with _kept_for(behind, rows) as slim:
+            batch = _Batch(number, span, rows, slim, self._lowest(span), tuple(_refusals(behind, span)))
+            ledgers = [self._until_committed(sink, batch, is_first=sink is behind[0]) for sink in behind]
+        return _summary(number, span, ledgers)
 
-    def _deliver_to(
-        self, sink: Sink, rows: DataFrame, batch: int, span: BatchRange, counting: Counting, keep_bad: KeepBad | None
-    ) -> list[LedgerLine]:
+    def _lowest(self, span: BatchRange) -> Bounds:
+        return Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
+
+    def _until_committed(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:
+        """Who maintains the table may commit between our look and our commit: then the whole batch is made once more, upon what
+        stands there now (P3.7: the tidemark is read again)."""
+        with _named(sink):
+            for _ in range(TURNS - 1):
+                with suppress(ConflictLost):
+                    return self._deliver_to(sink, batch, is_first=is_first)
+                print(f"Sink {sink.sink}: another commit came between; batch {batch.number} is made once more", flush=True)
+            return self._deliver_to(sink, batch, is_first=is_first)
+
+    def _deliver_to(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:
         open_batch = sink.open_batch()
-        moved = sink.tidemark.raised_to(sink.generation.number, batch, span.ends)  # P3.5
+        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names)  # P3.5
+        bounds = Bounds.of(batch.span, sink.tidemark.offsets)
+        refusals = (Refusal(None, f"{batch.lowest.of_records()} AND _bad"), *batch.refusals) if is_first else ()
+        counting = Counting(bounds, batch.lowest, sink.refuses, refusals)
         reach(Failpoint.BEFORE_WRITE)
         try:
-            written = open_batch.write(_as_rows(counting.drop_and_count(rows), sink, moved))
+            written = open_batch.write(_as_rows(counting.drop_and_count(batch.rows), sink, moved))
         except PySparkException as error:
             if classify(error) is not ExitClass.POISON:
                 raise
-            raise self._poison.find(counting.bounds.ranges, error) from error
+            raise self._poison.find(bounds.ranges, error) from error
         ledger = counting.ledger()
-        check_rows(written, ledger, sink.sink)
+        check_rows(written, sum(line.delivered for line in ledger), sink.sink)
         reach(Failpoint.IN_WRITE)
         self.check_topic()
-        if keep_bad and counting.bad_above_lowest:  # P3.3
-            keep_bad(moved, bad=counting.bad_above_lowest, read=counting.read_above_lowest)
+        if refused := counting.refused:  # P3.3
+            self._quarantine.insert(batch.records, batch.lowest, moved, refused, counting.read_above_lowest)
         reach(Failpoint.BEFORE_COMMIT)
         self.check_topic()
         booked = open_batch.commit(moved, ledger, self._quarantine.newest)  # P3.4
@@ -127,34 +119,56 @@ class Delivery:
                     offset=held,
                 )
 
-    def check_topic(self) -> None:
-        there = self._topic_id_there()
-        if there != self._topic_id:
-            raise TopicChanged(
-                f"Topic {self._topic.name} was deleted while the stream ran: its id was {self._topic_id}, now it is {there}.",
-                state="The sinks hold what they committed before.",
-                topic_id=there,
-            )
 
-    def _topic_id_there(self) -> str:
-        """A broker that has just started may not know a topic yet: only one that is missing for a while is gone."""
-        deadline = time.monotonic() + MISSING_SECONDS
-        while True:
-            try:
-                return self._topic.topic_id()
-            except TopicMissing:
-                if time.monotonic() > deadline:
-                    return "that of no topic at all"
-                time.sleep(LOOK_SECONDS)
+@dataclass(frozen=True)
+class _Batch:
+    """What every sink is given: the records with their raw parts, and without."""
+
+    number: int
+    span: BatchRange
+    records: DataFrame
+    rows: DataFrame
+    lowest: Bounds  # what the hindmost sink lacks
+    refusals: tuple[Refusal, ...]
+
+
+def _refusals(sinks: list[Sink], span: BatchRange) -> Iterator[Refusal]:
+    for sink in sinks:
+        if sink.refuses != NOTHING:
+            yield refused_by(Bounds.of(span, sink.tidemark.offsets), sink.sink, sink.refuses, sink.why_it_refuses)
+
+
+@contextmanager
+def _kept_for(sinks: list[Sink], rows: DataFrame) -> Iterator[DataFrame]:
+    """With several sinks the rows are made once and kept, in memory or on disk: each of them gets the same."""
+    slim = rows.drop(*RAW)
+    if len(sinks) > 1:
+        slim.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield slim
+    finally:
+        if len(sinks) > 1:
+            slim.unpersist()
+
+
+@contextmanager
+def _named(sink: Sink) -> Iterator[None]:
+    """What Spark or a disk says does not tell which of several sinks it was about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"It was on its way to sink {sink.stream}.{sink.sink}.")
+        raise
 
 
 def _as_rows(delivered: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
     ours = {
         "_topic_epoch": F.lit(moved.epoch).cast("int"),
         "_generation": F.lit(moved.generation).cast("bigint"),
-        "_batch_id": F.lit(moved.batch).cast("bigint"),
+        # Not a number that is written into generated code, see Bounds.of_records.
+        "_batch_id": F.expr(f"get(array_repeat({moved.batch:d}L, {max(moved.offsets) + 1:d}), _partition)"),
     }
-    return delivered.withColumns(ours).select(*sink.columns)
+    return delivered.withColumns({**ours, **sink.derived}).select(*sink.columns)
 
 
 def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> Delivered:
@@ -162,14 +176,3 @@ def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> D
     fullest = max(ledgers, key=lambda lines: sum(line.read for line in lines), default=[])
     read, delivered, quarantined = (sum(getattr(line, what) for line in fullest) for what in ("read", "delivered", "quarantined"))
     return Delivered(batch, read, delivered, quarantined, dict(span.ends))
-
-
-def refuse_if_shorter(latest: Mapping[int, int], done: Delivered) -> None:
-    for number, end in done.ends.items():
-        if end > latest.get(number, end):
-            raise TopicWentBack(
-                f"Partition {number} was delivered up to {end:,}, but Kafka now ends at {latest[number]:,}.",
-                state="Every batch is whole; the records that come next at those offsets would not be the next records.",
-                partition=number,
-                offset=end,
-            )

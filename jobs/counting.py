@@ -1,6 +1,6 @@
 """Counts what becomes of a batch's records, per partition, while its rows are written: one `observe`, no second pass."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -9,8 +9,10 @@ from pyspark.sql import functions as F
 from include.checkpoints.spark_log import BatchRange
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.tidemarks.note import LedgerLine
+from jobs.sink import NOTHING
 
-READ_ABOVE_LOWEST, BAD_ABOVE_LOWEST = "read_above_lowest", "bad_above_lowest"
+READ_ABOVE_LOWEST = "read_above_lowest"
+LACKING = "_lacking"  # by the sink that is counted for
 
 
 class CountsDiffer(StreamFailure):
@@ -30,41 +32,58 @@ class Bounds:
         ranges = {number: (max(batch.starts[number], tidemark.get(number, 0)), end) for number, end in batch.ends.items()}
         return cls({number: (start, end) for number, (start, end) in sorted(ranges.items()) if start < end})
 
-    def includes(self) -> Column:
-        return F.expr(self.as_text())
+    def of_rows(self) -> Column:
+        """For a table: its files are skipped by these numbers."""
+        each = (f"(_partition = {n:d} AND _offset BETWEEN {start:d} AND {end - 1:d})" for n, (start, end) in self.ranges.items())
+        return F.expr(" OR ".join(each) or "false")
 
-    def as_text(self) -> str:
-        """Of our own numbers only. As text because each call that builds a column from Python takes its time: the counts of a
-        batch of four partitions took 0.2 s, now 0.02 s."""
-        return " OR ".join(f"({self.within(number)})" for number in self.ranges) or "false"
+    def of_records(self) -> str:
+        """For a batch: lists are handed to the code that Spark generates, single numbers are written into it. So the next batch
+        finds its code compiled. As text because each call that builds a column from Python takes its time."""
+        starts, ends = zip(*(self.ranges.get(number, (0, 0)) for number in range(max(self.ranges, default=0) + 1)), strict=True)
+        return f"_offset >= get({_list(starts)}, _partition) AND _offset < get({_list(ends)}, _partition)"
 
-    def within(self, partition: int) -> str:
-        start, end = self.ranges[partition]
-        return f"_partition = {partition:d} AND _offset BETWEEN {start:d} AND {end - 1:d}"
+
+@dataclass(frozen=True)
+class Refusal:
+    """Records of a batch that cannot be delivered: bad ones, to no sink; or those whose row one sink cannot hold (P3.6)."""
+
+    sink: str | None
+    condition: str  # of our own making
+    why: str = ""  # what the sink says against such a row
+
+
+def refused_by(bounds: Bounds, sink: str, condition: str, why: str) -> Refusal:
+    return Refusal(sink, f"{bounds.of_records()} AND NOT _bad AND NOT _filtered AND ({condition})", why)
 
 
 class Counting:
-    """Of one sink: the rows it gets; when they are written, the ledger is counted."""
+    """Of one sink: the rows it gets; when they are written, the ledger is counted. `refusals` are those of all sinks: counted
+    in the same pass, for they are kept before the first of them commits."""
 
-    def __init__(self, bounds: Bounds, lowest: Bounds) -> None:
+    def __init__(self, bounds: Bounds, lowest: Bounds, refuses: str = NOTHING, refusals: Sequence[Refusal] = ()) -> None:
         self.bounds = bounds
         self._lowest = lowest
+        self._refuses = refuses
+        self._refusals = refusals
         self._observation = Observation()
 
     def drop_and_count(self, rows: DataFrame) -> DataFrame:
-        """Drops what lies below the sink's tidemark, what is bad and what is filtered, and counts all of it."""
-        is_delivered = f"({self.bounds.as_text()}) AND NOT _bad AND NOT _filtered"
-        return rows.observe(self._observation, *self._counts()).where(is_delivered)
+        """Drops what lies below the sink's tidemark, what is bad, filtered or refused, and counts all of it."""
+        lacking = rows.withColumn(LACKING, F.expr(self.bounds.of_records()))
+        is_delivered = f"{LACKING} AND NOT _bad AND NOT _filtered AND NOT ({self._refuses})"
+        return lacking.observe(self._observation, *self._counts()).where(is_delivered).drop(LACKING)
 
     def _counts(self) -> list[Column]:
-        lowest = self._lowest.as_text()
-        wanted = {READ_ABOVE_LOWEST: lowest, BAD_ABOVE_LOWEST: f"({lowest}) AND _bad"}
+        wanted = {READ_ABOVE_LOWEST: self._lowest.of_records()}
+        wanted |= {f"refusal_{number}": refusal.condition for number, refusal in enumerate(self._refusals)}
         for number in self.bounds.ranges:
-            here = self.bounds.within(number)
+            here = f"{LACKING} AND _partition = {number:d}"
             wanted |= {
                 f"read_{number}": here,
                 f"bad_{number}": f"{here} AND _bad",
                 f"filtered_{number}": f"{here} AND _filtered",
+                f"rejected_{number}": f"{here} AND NOT _bad AND NOT _filtered AND ({self._refuses})",
             }
         return [F.expr(f"count_if({condition})").alias(name) for name, condition in wanted.items()]
 
@@ -73,29 +92,31 @@ class Counting:
         return int(self._observation.get[READ_ABOVE_LOWEST])
 
     @property
-    def bad_above_lowest(self) -> int:
-        return int(self._observation.get[BAD_ABOVE_LOWEST])
+    def refused(self) -> dict[Refusal, int]:
+        """Those that there are, and how many records each of them is about."""
+        counts = {refusal: int(self._observation.get[f"refusal_{number}"]) for number, refusal in enumerate(self._refusals)}
+        return {refusal: count for refusal, count in counts.items() if count}
 
     def ledger(self) -> list[LedgerLine]:
         counted = self._observation.get
         lines = []
         for number, (start, end) in self.bounds.ranges.items():
-            read, bad, filtered = (int(counted[f"{what}_{number}"]) for what in ("read", "bad", "filtered"))
-            delivered = read - bad - filtered
-            lines.append(
-                LedgerLine(
-                    partition=number, start=start, end=end, read=read, delivered=delivered, quarantined=bad, filtered=filtered
-                )
-            )
+            read, bad, filtered, rejected = (int(counted[f"{what}_{number}"]) for what in ("read", "bad", "filtered", "rejected"))
+            fates = {"read": read, "quarantined": bad, "filtered": filtered, "rejected": rejected}
+            delivered = read - bad - filtered - rejected
+            lines.append(LedgerLine(partition=number, start=start, end=end, delivered=delivered, **fates))
         return lines
 
 
-def check_rows(written: int, ledger: list[LedgerLine], sink: str) -> None:
+def check_rows(written: int, expected: int, sink: str) -> None:
     """The sink counted the rows it took, we counted the records: the same number, or something is badly wrong."""
-    delivered = sum(line.delivered for line in ledger)
-    if written != delivered:
+    if written != expected:
         raise CountsDiffer(
-            f"Sink {sink}: {written:,} rows were written for {delivered:,} records.",
+            f"Sink {sink}: {written:,} rows were written for {expected:,} records.",
             state="Nothing was committed.",
             next_step="Start the stream again; if it repeats, keep the driver's log and report it.",
         )
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return f"array({', '.join(f'{number:d}L' for number in numbers)})"

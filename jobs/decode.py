@@ -56,9 +56,21 @@ def decode(records: DataFrame, stream: Stream) -> DataFrame:
         _with_exact_numbers(records, text, stream)
         .withColumn("_parsed", F.from_json(framed, shape, STRICT))
         .withColumn("_typed", F.struct(*columns))
-        .withColumn("_record", F.when(is_good, F.col("_typed")))
+        .withColumn("_record", F.coalesce(F.when(is_good, F.col("_typed")), _tombstone(stream)))
         .drop("_parsed", "_typed", EXACT)
     )
+
+
+def _tombstone(stream: Stream) -> Column:
+    """Where tombstones delete: a record of Kafka's key alone; NULL if that is no value of its field."""
+    key, text = stream.spec.tombstone_key, F.col("_key").cast("string")
+    if key is None:
+        return F.lit(None)
+    value = F.when(F.is_valid_utf8(text), typed(text, stream.schema.fields[key].type).try_cast(stream.schema.fields[key].type))
+    fields = [
+        (value if name == key else F.lit(None)).cast(field.type).alias(name) for name, field in stream.schema.fields.items()
+    ]
+    return F.when(F.col("value").isNull() & value.isNotNull(), F.struct(*fields))
 
 
 def _with_exact_numbers(records: DataFrame, text: Column, stream: Stream) -> DataFrame:

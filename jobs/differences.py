@@ -1,17 +1,20 @@
-"""Which records differ between Kafka, the table and the quarantine: asked only where the counts of a partition do."""
+"""Which records differ between Kafka, the table and the quarantine, per kind and partition; and how they are told."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from include.control.window_contents import Counted, Difference, Segment
-from jobs.measuring import BAD, GOOD, Sides, Spec, within
+from jobs.made_by import Group, Spec
+from jobs.measuring import BAD, GOOD, PLACE, REJECTED, Sides, within
 
 LOST, TWICE, CHANGED, STRANGE = "lost", "delivered twice", "changed since they were delivered", "in the table but not in Kafka"
+STALE, RESURRECTED = "older in the table than in Kafka", "deleted in Kafka but alive in the table"
 NOT_KEPT, KEPT_TWICE, NOT_BAD = "bad but not in quarantine", "quarantined twice", "in quarantine but not bad"
+NOT_REJECTED, REJECTED_TWICE, HELD = "without a key but not rejected", "rejected twice", "rejected but not without a key"
 NAMED = 1_000  # records whose offsets are told; the counts are of all
-PLACE = ["_partition", "_offset"]
 
 
 def is_even(counted: Counted) -> bool:
@@ -26,13 +29,30 @@ def find_differences(
     """In a compacted topic what Kafka has not, it may have deleted: that tells nothing (P7.3)."""
     mine = within(segments)
     there = rows.where(mine).groupBy(*PLACE).agg(F.count("*").alias("n"), F.min("hash").alias("low"), F.max("hash").alias("high"))
-    good = records.where(mine & (F.col("fate") == GOOD)).select(*PLACE, "hash")
-    bad = records.where(mine & (F.col("fate") == BAD)).select(*PLACE, F.lit(0).alias("hash"))
-    kept = sides.quarantined(segments).groupBy(*PLACE).agg(F.count("*").alias("n"), F.lit(0).alias("low"), F.lit(0).alias("high"))
-    named = _kinds(good, there, (LOST, TWICE, STRANGE)).union(_kinds(bad, kept, (NOT_KEPT, KEPT_TWICE, NOT_BAD)))
+    good = records.where(mine & (F.col("_fate") == GOOD)).select(*PLACE, "hash")
+    of_quarantine = quarantine_differences(sides, [Group(spec, segments)], records.where(mine))
+    named = _kinds(good, there, (LOST, TWICE, STRANGE)).union(of_quarantine)
     if compacted:
         named = named.where(~F.col("kind").isin(STRANGE, NOT_BAD))
-    return _told(sides, spec, named)
+
+    def who(kind: str, rows: list[Row]) -> str:
+        return sides.key_of(spec, *rows[0][:2]) if kind in (LOST, TWICE, CHANGED) else ""
+
+    return told(named, who)
+
+
+def quarantine_differences(sides: Sides, groups: list[Group], records: DataFrame) -> DataFrame:
+    bad = records.where(F.col("_fate") == BAD).select(*PLACE, F.lit(0).alias("hash"))
+    return _kinds(bad, _kept(sides.quarantined(groups)), (NOT_KEPT, KEPT_TWICE, NOT_BAD))
+
+
+def reject_differences(sides: Sides, groups: list[Group], records: DataFrame) -> DataFrame:
+    refused = records.where(F.col("_fate") == REJECTED).select(*PLACE, F.lit(0).alias("hash"))
+    return _kinds(refused, _kept(sides.rejected(groups)), (NOT_REJECTED, REJECTED_TWICE, HELD))
+
+
+def _kept(aside: DataFrame) -> DataFrame:
+    return aside.groupBy(*PLACE).agg(F.count("*").alias("n"), F.lit(0).alias("low"), F.lit(0).alias("high"))
 
 
 def _kinds(wanted: DataFrame, there: DataFrame, kinds: tuple[str, str, str]) -> DataFrame:
@@ -48,18 +68,19 @@ def _kinds(wanted: DataFrame, there: DataFrame, kinds: tuple[str, str, str]) -> 
     return joined.select(*PLACE, kind.alias("kind")).where("kind IS NOT NULL")
 
 
-def _told(sides: Sides, spec: Spec, named: DataFrame) -> list[Difference]:
+def told(named: DataFrame, who: Callable[[str, list[Row]], str]) -> list[Difference]:
+    """`who`: the keys of the records of one kind in one partition, of which there are a thousand at most."""
     counts = {(row["kind"], row["_partition"]): row["count"] for row in named.groupBy("kind", "_partition").count().collect()}
-    offsets = defaultdict(list)
+    rows: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in named.orderBy(*PLACE).limit(NAMED).collect():
-        offsets[row["kind"], row["_partition"]].append(row["_offset"])
+        rows[row["kind"], row["_partition"]].append(row)
     return [
         Difference(
             kind=kind,
             partition=partition,
             records=count,
-            ranges=tuple(ranges_of(found := offsets[kind, partition])),
-            example=sides.key_of(spec, partition, found[0]) if found and kind in (LOST, TWICE, CHANGED) else "",
+            ranges=tuple(ranges_of([row["_offset"] for row in rows[kind, partition]])),
+            example=who(kind, rows[kind, partition]) if rows[kind, partition] else "",
         )
         for (kind, partition), count in sorted(counts.items())
     ]

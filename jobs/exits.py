@@ -49,7 +49,8 @@ def ended_by(error: BaseException | None) -> DriverExit:
         evidence = error.evidence if isinstance(error, StreamFailure) else {}
         return DriverExit(exit_class, f"{name}: {error.happened}", error.state, error.next_step, evidence)
     evidence = {"exception": str(error)[:SHOWN_CHARACTERS]}
-    return DriverExit(exit_class, f"{name}: {_first_line(error)}", STATE, exit_class.next_step, evidence)
+    happened = " ".join([f"{name}: {_first_line(error)}", *getattr(error, "__notes__", ())])
+    return DriverExit(exit_class, happened, STATE, exit_class.next_step, evidence)
 
 
 def end_of_jvm(exit_code: int | None) -> StreamFailure:

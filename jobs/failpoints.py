@@ -37,6 +37,7 @@ class Failpoint(StrEnum):
     BEFORE_COMMIT = "sink.before_commit"
     IN_TRANSACTION = "sink.in_transaction"  # PostgreSQL: everything is done but the COMMIT; also of fence and adoption
     AFTER_COMMIT = "sink.after_commit"  # before Spark's own log
+    BEFORE_MAINTENANCE = "maintenance.before_commit"  # of a table: its new files are written
 
 
 class FailpointReached(Exception):

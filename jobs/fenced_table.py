@@ -8,7 +8,8 @@ came before the transaction was opened is looked at, what comes after makes Delt
 from collections.abc import Iterable
 from contextlib import suppress
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from include.contract.identity import transaction_app_id
 from include.control.generations import Generation
@@ -16,11 +17,13 @@ from include.tidemarks.delta_log import DeltaLog
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark, generation_of, transaction_version
 from include.tidemarks.sink_state import ForeignChange, SinkState, judge, read_sink
 from jobs.delta_transaction import CONFLICTS, DeltaTransaction, make_table
-from jobs.sink import SinkWentBack, check_that_it_was_us, fenced, make_note
+from jobs.sink import NOTHING, ConflictLost, SinkWentBack, check_that_it_was_us, fenced, make_note
 from jobs.table_shape import TableShape
 
 
 class FencedTable:
+    refuses, why_it_refuses = NOTHING, ""
+
     def __init__(
         self, spark: SparkSession, path: str, stream: str, sink: str, shape: TableShape, generation: Generation, spec_hash: str
     ) -> None:
@@ -31,11 +34,13 @@ class FencedTable:
         self.shape = shape
         self.generation = generation
         self.spec_hash = spec_hash
+        self.derived: dict[str, Column] = {}
         self.log = DeltaLog(path)
         self._app_id = transaction_app_id(stream, sink)
         self._looked = -1
         self._newest: Note | None = None
         self._checked = ""
+        self._lacking = StructType()  # columns that the table gets with the next batch
 
     @property
     def columns(self) -> list[str]:
@@ -46,6 +51,11 @@ class FencedTable:
         if self._newest is None or self._newest.tidemark is None:
             raise ValueError(f"{self.sink} is not adopted yet")
         return self._newest.tidemark
+
+    @property
+    def has_batches(self) -> bool:
+        """Of this generation or an earlier one."""
+        return self._newest is not None and self._newest.made_by is not None
 
     def state(self) -> SinkState:
         return read_sink(self.path, self.stream, self.sink)
@@ -98,7 +108,13 @@ class FencedTable:
         self._commit(transaction, note)
 
     def open_batch(self) -> "OpenDeltaBatch":
-        return OpenDeltaBatch(self, self._open_looked())
+        return OpenDeltaBatch(self, self._open_for_rows())
+
+    def _open_for_rows(self) -> DeltaTransaction:
+        transaction = self._open_looked()
+        if len(self._lacking):
+            transaction.add_columns(self._lacking)
+        return transaction
 
     def commit_batch(
         self, transaction: DeltaTransaction, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None
@@ -119,12 +135,20 @@ class FencedTable:
         batch = note.tidemark.batch if note.tidemark else None
         try:
             version = transaction.commit(self._number(batch), note.to_json())
-        except CONFLICTS:
+        except CONFLICTS as conflict:
             self._look(self.log.newest_version() or 0)
-            raise
+            raise self._lost(conflict) from conflict
         self._read_back(version, note)
         self._newest = note
         self._look(version)
+
+    def _lost(self, conflict: Exception) -> ConflictLost:
+        return ConflictLost(
+            f"Another commit to {self.path} came between: {str(conflict).splitlines()[0]}",
+            state=f"Nothing was committed; sink {self.sink} of {self.stream} holds its tidemark.",
+            next_step="Nothing, if it is rare. If it goes on, see who else writes this table: DESCRIBE HISTORY tells.",
+            sink=self.sink,
+        )
 
     def _open(self) -> DeltaTransaction:
         return DeltaTransaction(self.spark, self.path, self._app_id)
@@ -147,7 +171,7 @@ class FencedTable:
     def _check_shape(self, transaction: DeltaTransaction) -> None:
         """Once for each text of the table's schema: somebody may change it while the stream runs."""
         if transaction.metadata_text != self._checked:
-            self.shape.check(transaction, self.path, f"{self.sink} of {self.stream}")
+            self._lacking = self.shape.check(transaction, self.path, f"{self.sink} of {self.stream}")
             self._checked = transaction.metadata_text
 
     def _look(self, up_to: int) -> None:
@@ -184,7 +208,7 @@ class FencedTable:
     def _make(self) -> None:
         if self.log.newest_version() is None:
             with suppress(*CONFLICTS):  # another start made it meanwhile
-                make_table(self.spark, self.path, self.shape.schema, list(self.shape.partition_by))
+                make_table(self.spark, self.path, self.shape.schema, list(self.shape.partition_by), self.shape.properties)
 
     def _number(self, batch: int | None) -> int:
         return transaction_version(self.generation.number, batch)

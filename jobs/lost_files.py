@@ -1,12 +1,31 @@
 """Data files that a table names but that are gone from its folder, with the offsets they held. Asked when a scan has failed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from include.contract.places import Place
 
 TOLD = 10
+
+
+@contextmanager
+def told_if_lost(place: Place, version: int, findings: list[str]) -> Iterator[None]:
+    """A scan that fails because of them ends with findings. Any other failure goes on."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        lost = lost_files(DeltaTable(str(place), version=version))
+        if not lost:
+            raise
+        findings += lost
+        print(f"the table cannot be read: {str(error).splitlines()[0]}")
 
 
 def lost_files(table: DeltaTable) -> list[str]:

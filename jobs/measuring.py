@@ -10,36 +10,19 @@ from operator import or_
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, StructType
 
 from include.contract.catalog import Stream
+from include.contract.fingerprint import judging_hash
 from include.contract.places import Place
 from include.control.window_contents import Segment
 from include.control.windows import Window
 from include.topics.topic import Topic
-from jobs.row_shape import row_shape
+from jobs.made_by import Group, Spec
 from jobs.source import read_records
 from jobs.transform import RAW, rows_of
 
-GOOD, BAD, FILTERED = "good", "bad", "filtered"
-
-
-class Spec:
-    """What made rows of records: a stream file as it was, and the columns that Spark makes by it, analysed once."""
-
-    def __init__(self, spark: SparkSession, stream: Stream) -> None:
-        self.stream = stream
-        self.shape = row_shape(spark, stream)
-        self.columns = [field.name for field in self.shape if not field.name.startswith("_")]
-        self.row_hash = _row_hash(self.shape)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Segments that one spec made into rows."""
-
-    spec: Spec
-    segments: list[Segment]
+GOOD, BAD, FILTERED, REJECTED = "good", "bad", "filtered", "rejected"
+PLACE = ["_partition", "_offset"]
 
 
 class KeptRecords:
@@ -71,7 +54,7 @@ class Sides:
     kept: KeptRecords | None = None
 
     def kafka(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        return self._slim(self.records(spec, segments), spec, F.col("fate"))
+        return self._slim(self.records(spec, segments), spec, F.col("_fate"))
 
     def records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         """Every record with its fate, made into a row by the spec that the ledger names: each segment says which."""
@@ -84,17 +67,34 @@ class Sides:
         ends = {one.partition: max(each.end for each in segments if each.partition == one.partition) for one in segments}
         records = read_records(self.spark, self.topic.address, self.topic.name, starts, ends).where(within(segments))
         fate = F.when(F.col("_bad"), BAD).when(F.col("_filtered"), FILTERED).otherwise(GOOD)
-        return rows_of(records, spec.stream).withColumn("fate", fate).drop(*RAW)
+        return rows_of(records, spec.stream).withColumn("_fate", fate).drop(*RAW)
 
     def rows(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        there = self.spark.read.format("delta").option("versionAsOf", self.window.snapshot).load(str(self.place))
-        return self._slim(there.where(self._of_epoch(segments)), spec, F.col("_kafka_timestamp"))
+        return self._slim(self.table().where(self.is_of(segments)), spec, F.col("_kafka_timestamp"))
 
-    def quarantined(self, segments: list[Segment]) -> DataFrame:
-        """P7.4: those that were quarantined under the spec of the ledger's line. Read last, as it is now."""
+    def table(self) -> DataFrame:
+        """A Delta table, at the one version at which the window is judged."""
+        return self.spark.read.format("delta").option("versionAsOf", self.window.snapshot).load(str(self.place))
+
+    def is_of(self, segments: list[Segment]) -> Column:
+        """By coordinates."""
+        return (F.col("_topic_epoch") == self.window.epoch) & within(segments)
+
+    def quarantined(self, groups: Iterable[Group]) -> DataFrame:
+        """P7.4: bad records, which no sink gets, judged as the spec of the ledger's line judges."""
+        alike = [within(one.segments) & (F.col("_spec_hash") == judging_hash(one.spec.stream)) for one in groups]
+        return self._kept_aside(F.col("_sink").isNull() & reduce(or_, alike))
+
+    def rejected(self, groups: Iterable[Group]) -> DataFrame:
+        """Under the spec of the ledger's line, what a Delta sink cannot hold: PostgreSQL has its own rejects."""
+        segments = [segment for group in groups for segment in group.segments]
+        of_its_spec = [F.expr(_text(one)) & (F.col("_spec_hash") == one.spec_hash) for one in segments]
+        return self._kept_aside((F.col("_sink") == self.window.sink) & reduce(or_, of_its_spec))
+
+    def _kept_aside(self, which: Column) -> DataFrame:
+        """Read last, as it is now."""
         there = self.spark.read.format("delta").load(self.quarantine)
-        under_its_spec = reduce(or_, [F.expr(_text(one)) & (F.col("_spec_hash") == one.spec_hash) for one in segments])
-        return there.where((F.col("_topic_epoch") == self.window.epoch) & under_its_spec).select("_partition", "_offset")
+        return there.where((F.col("_topic_epoch") == self.window.epoch) & which).select("_partition", "_offset")
 
     def key_of(self, spec: Spec, partition: int, offset: int, key: Iterable[str] = ()) -> str:
         """The key of one record, as text: the sink's and the one that is declared as unique."""
@@ -106,24 +106,11 @@ class Sides:
         found = rows_of(records, spec.stream).select(*(F.col(name).cast("string") for name in known)).first()
         return ", ".join(f"{name} {found[name]}" for name in known if found[name] is not None) if found else ""
 
-    def _of_epoch(self, segments: list[Segment]) -> Column:
-        return (F.col("_topic_epoch") == self.window.epoch) & within(segments)
-
     def _slim(self, rows: DataFrame, spec: Spec, *more: Column) -> DataFrame:
         unique = [name for name in self.stream.spec.reconcile.unique if name in spec.columns]
         key = F.xxhash64(*unique) if unique else F.lit(0).cast("bigint")
         slim = rows.select("_partition", "_offset", spec.row_hash.alias("hash"), key.alias("key"), *more)
         return slim.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def _row_hash(shape: StructType) -> Column:
-    """Of the coordinates, the time and every column of the stream. Spark hashes no map, so a map goes in as text."""
-    columns = [
-        F.to_json(F.col(field.name)) if isinstance(field.dataType, MapType) else F.col(field.name)
-        for field in shape
-        if not field.name.startswith("_")
-    ]
-    return F.xxhash64("_partition", "_offset", "_kafka_timestamp", *columns)
 
 
 def within(segments: Iterable[Segment]) -> Column:

@@ -1,13 +1,18 @@
 """The sides of a window, counted per partition: one small row each, whatever the window."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.control.window_contents import Counted
-from jobs.measuring import BAD, FILTERED, GOOD
+from jobs.measuring import BAD, FILTERED, GOOD, REJECTED
+
+PerPartition = Mapping[int, Mapping[str, Any]]
 
 
-def rows_per_partition(rows: DataFrame) -> dict[int, dict[str, object]]:
+def rows_per_partition(rows: DataFrame) -> PerPartition:
     counted = rows.groupBy("_partition").agg(
         F.count("*").alias("table_rows"),
         F.count_distinct("_offset").alias("table_coordinates"),
@@ -16,26 +21,31 @@ def rows_per_partition(rows: DataFrame) -> dict[int, dict[str, object]]:
     return _by_partition(counted)
 
 
-def records_per_partition(records: DataFrame) -> dict[int, dict[str, object]]:
-    good_hash = F.when(F.col("fate") == GOOD, F.col("hash").cast("decimal(20,0)")).otherwise(F.lit(0))
+def records_per_partition(records: DataFrame) -> PerPartition:
+    good_hash = F.when(F.col("_fate") == GOOD, F.col("hash").cast("decimal(20,0)")).otherwise(F.lit(0))
     counted = records.groupBy("_partition").agg(
         F.count("*").alias("kafka_read"),
-        F.count_if(F.col("fate") == GOOD).alias("kafka_good"),
-        F.count_if(F.col("fate") == BAD).alias("kafka_bad"),
-        F.count_if(F.col("fate") == FILTERED).alias("kafka_filtered"),
+        F.count_if(F.col("_fate").isin(GOOD, REJECTED)).alias("kafka_good"),
+        F.count_if(F.col("_fate") == REJECTED).alias("kafka_rejected"),
+        F.count_if(F.col("_fate") == BAD).alias("kafka_bad"),
+        F.count_if(F.col("_fate") == FILTERED).alias("kafka_filtered"),
         F.sum(good_hash).cast("string").alias("kafka_checksum"),
     )
     return _by_partition(counted)
 
 
-def quarantined_per_partition(quarantined: DataFrame) -> dict[int, dict[str, object]]:
+def quarantined_per_partition(quarantined: DataFrame) -> PerPartition:
     counted = quarantined.groupBy("_partition").agg(
         F.count("*").alias("quarantine_rows"), F.count_distinct("_offset").alias("quarantine_coordinates")
     )
     return _by_partition(counted)
 
 
-def _by_partition(counted: DataFrame) -> dict[int, dict[str, object]]:
+def rejects_per_partition(rejected: DataFrame) -> PerPartition:
+    return _by_partition(rejected.groupBy("_partition").agg(F.count("*").alias("reject_rows")))
+
+
+def _by_partition(counted: DataFrame) -> PerPartition:
     """One row per partition: small, whatever the window."""
     rows = [row.asDict() for row in counted.collect()]
     return {row.pop("_partition"): row for row in rows}

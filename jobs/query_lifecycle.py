@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from include.contract.exit_class import ExitClass, StreamFailure
+from jobs.java_class import java_class
 
 KILLED_BY_SIGTERM = 143
 LOOK_SECONDS = 0.2
@@ -93,6 +94,5 @@ class QueryLifecycle:
 
 def silence_spark(spark: SparkSession) -> None:
     """Spark would print the traceback of the exception by which a batch, or a stop, ends the query; its end is told by us."""
-    jvm: Any = spark._jvm
-    off = jvm.org.apache.logging.log4j.Level.OFF
-    jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(MICRO_BATCHES, off)
+    off = java_class(spark, "org.apache.logging.log4j.Level").OFF
+    java_class(spark, "org.apache.logging.log4j.core.config.Configurator").setLevel(MICRO_BATCHES, off)

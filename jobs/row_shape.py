@@ -16,7 +16,7 @@ from include.contract.identity import OWN_COLUMNS
 from jobs.decode import decode
 from jobs.transform import transform
 
-RECORD = "_topic string, _partition int, _offset bigint, _kafka_timestamp timestamp, value binary"
+RECORD = "_topic string, _partition int, _offset bigint, _kafka_timestamp timestamp, _key binary, value binary"
 OWN_TYPES = (StringType(), IntegerType(), IntegerType(), LongType(), TimestampType(), LongType(), LongType())
 ROW_BY_ROW = {"Project", "LogicalRDD", "LocalRelation"}
 

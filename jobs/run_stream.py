@@ -41,7 +41,7 @@ from include.control.progress import DriverExit, FinishedBatch, record_exit
 from include.processes.process_record import own_record
 from include.start_plan.approvals import Approvals, ApprovedLoss
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
-from jobs.batch import Delivered, Delivery, refuse_if_shorter
+from jobs.batch import Delivered, Delivery
 from jobs.exits import end_of_jvm, ended_by
 from jobs.failpoints import check_failpoint
 from jobs.levelling import level, still_uneven
@@ -52,6 +52,7 @@ from jobs.row_shape import row_shape
 from jobs.session import open_session
 from jobs.source import stream_records
 from jobs.take_over import NeedsLevelling, TakenStream, TakeOver
+from jobs.topic_watch import refuse_if_shorter
 from jobs.transform import rows_of
 
 JVM_END_SECONDS = 10  # from its last answer to its exit code
@@ -157,12 +158,14 @@ class Driver:
             raise still_uneven(self.stream.name, uneven.spec_hash) from uneven
 
     def _level(self, spark: SparkSession, topic: Topic, old_spec: str) -> None:
-        done = level(spark, self.stream.name, old_spec, self._environment, self._control, topic, self._launch, self._approvals)
+        done = level(spark, self.stream, old_spec, self._environment, self._control, topic, self._launch, self._approvals)
         print(f"{self.stream.name}: sinks were uneven; {done.read:,} records were delivered under spec {old_spec}", flush=True)
 
     def _run_query(self, spark: SparkSession, topic: Topic, taken: TakenStream, reporter: Reporter) -> None:
         silence_spark(spark)
         stream = self.stream
+        for sentence in taken.plan.told:
+            print(f"{stream.name}: {sentence}", flush=True)
         delivery = Delivery(stream, topic, taken)
         live = LiveLine(stream.name, taken.generation.number, taken.plan.starts)
         live.begin(self._records_per_batch, stream.spec.source.max_records_per_batch)
@@ -172,7 +175,7 @@ class Driver:
             done = delivery.deliver(rows, batch)
             seconds = time.monotonic() - began
             latest = _latest(topic, done)
-            refuse_if_shorter(latest, done)
+            refuse_if_shorter(latest, done.ends)
             lag = sum(max(0, end - done.ends.get(number, 0)) for number, end in latest.items())
             reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC)))
             live.batch(done, seconds, latest, lag)

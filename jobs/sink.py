@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.control.generations import Generation
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.sink_state import SinkState
+
+NOTHING = "false"  # as a condition on rows
 
 
 class Fenced(StreamFailure):
@@ -25,6 +27,12 @@ class SinkWentBack(StreamFailure):
     """The sink no longer holds what this driver committed to it."""
 
     exit_class = ExitClass.SINK_WENT_BACK
+
+
+class ConflictLost(StreamFailure):
+    """Somebody else, who is no driver of this stream, committed to the table between our look and our commit."""
+
+    exit_class = ExitClass.INFRASTRUCTURE
 
 
 class SchemaDiffers(StreamFailure):
@@ -52,6 +60,9 @@ class Sink(Protocol):
     sink: str
     generation: Generation
     spec_hash: str
+    refuses: str  # a condition on rows that it cannot hold; those are its rejects (P3.6)
+    why_it_refuses: str
+    derived: dict[str, Column]  # columns of its own, made from a row
 
     @property
     def tidemark(self) -> Tidemark:

@@ -1,19 +1,19 @@
 """The sinks of a stream and its quarantine, each by its kind."""
 
-from collections.abc import Mapping
-
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from include.contract.catalog import Stream
 from include.contract.identity import QUARANTINE, transaction_app_id
 from include.contract.places import DatabaseTable, Places
-from include.contract.stream_spec import DeltaAppend
+from include.contract.stream_spec import DeltaMerge, LakeTable
 from include.control.generations import Generation
+from include.start_plan.world import World
 from include.tidemarks.delta_log import DeltaLog
-from include.tidemarks.sink_state import SinkState
+from include.tidemarks.sink_failure import at_sink
 from jobs.delta_transaction import DeltaTransaction
 from jobs.fenced_table import FencedTable
+from jobs.merge_table import MergeTable, check_partitions, merge_shape
 from jobs.postgres.postgres_sink import PostgresTableSink, check_place
 from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from jobs.quarantine import Quarantine
@@ -34,26 +34,37 @@ class Sinks:
         kept = self._delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA), generation)
         return Quarantine(kept, self._stream), {name: self._sink(name, generation) for name in self._places.sinks}
 
-    def check(self, seen: Mapping[str, SinkState]) -> None:
-        """Refuses tables that do not fit, before anything is touched."""
+    def check(self, seen: World) -> None:
+        """Refuses tables and topics that do not fit, before anything is touched."""
         self._check_delta(self._places.quarantine, QUARANTINE, TableShape(QUARANTINE_SCHEMA))
         for name, place in self._places.sinks.items():
             settings = self._stream.spec.sinks[name]
-            if isinstance(place, DatabaseTable) and not isinstance(settings, DeltaAppend):
-                check_place(place, settings, self._schema, is_new=seen[name].note is None)
+            held = seen.sinks[name].tidemark
+            if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable):
+                with at_sink(self._stream.name, name, place):
+                    check_place(place, settings, self._schema, is_new=seen.sinks[name].note is None)
             elif isinstance(place, str):
                 self._check_delta(place, name, self._shape(name))
+            if isinstance(settings, DeltaMerge) and held is not None:
+                check_partitions(settings, name, held, set(seen.topic.earliest))
 
     def _sink(self, name: str, generation: Generation) -> Sink:
         place, settings = self._places.sinks[name], self._stream.spec.sinks[name]
-        if isinstance(place, DatabaseTable) and not isinstance(settings, DeltaAppend):
+        if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable):
             topic = self._stream.spec.source.topic
             return PostgresTableSink(place, self._stream.name, name, topic, settings, self._schema, generation, self._spec_hash)
+        if isinstance(settings, DeltaMerge):
+            of_table = (str(place), self._stream.name, name, self._shape(name), generation, self._spec_hash)
+            return MergeTable(settings, self._spark, *of_table)
         return self._delta(str(place), name, self._shape(name), generation)
 
     def _shape(self, name: str) -> TableShape:
         settings = self._stream.spec.sinks[name]
-        return TableShape(self._schema, tuple(settings.partition_by) if isinstance(settings, DeltaAppend) else ())
+        if isinstance(settings, DeltaMerge):
+            return merge_shape(settings, self._schema)
+        if isinstance(settings, LakeTable):
+            return TableShape(self._schema, tuple(settings.partition_by), settings.schema_changes == "add_columns")
+        return TableShape(self._schema)
 
     def _delta(self, path: str, sink: str, shape: TableShape, generation: Generation) -> FencedTable:
         return FencedTable(self._spark, path, self._stream.name, sink, shape, generation, self._spec_hash)

@@ -21,7 +21,8 @@ from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import Generation, keep_spec, take_generation
 from include.start_plan.approvals import Approvals, Loss
-from include.start_plan.plan import StartPlan, Verdict, plan_start
+from include.start_plan.objection import Verdict
+from include.start_plan.plan import StartPlan, plan_start
 from include.start_plan.world import World, read_world
 from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
 from include.topics.topic import Topic
@@ -75,19 +76,23 @@ class TakeOver:
         control: ControlDatabase,
         topic: Topic,
         schema: StructType,
+        kept_as: str | None = None,
     ) -> None:
+        """`kept_as`: the hash of the kept file by which rows are made again; of its sinks only those of today may be left."""
         self._stream = stream
         self._environment = environment
         self._control = control
         self._topic = topic
         self._places = places
-        self._spec_hash = spec_hash(stream)
+        self._spec_hash = kept_as or spec_hash(stream)
+        self._is_kept = kept_as is not None
         self._sinks = Sinks(spark, stream, places, schema, self._spec_hash)
         self.generation: Generation | None = None  # the newest that was taken, also if the take-over failed after that
 
     def run(self, launch: str, approvals: Approvals) -> TakenStream:
         self._look_before_touching(approvals)
-        keep_spec(self._control, self._stream.name, self._spec_hash, snapshot(self._stream))
+        if not self._is_kept:
+            keep_spec(self._control, self._stream.name, self._spec_hash, snapshot(self._stream))
         while True:
             self.generation = generation = self._take_generation(launch)  # 1
             quarantine, sinks = self._sinks.of(generation)
@@ -113,7 +118,8 @@ class TakeOver:
         return seen
 
     def _plan(self, seen: World, approvals: Approvals) -> StartPlan:
-        plan = plan_start(seen, self._stream.spec.source.start, approvals, self._spec_hash)
+        spec = self._stream.spec
+        plan = plan_start(seen, spec.source.start, approvals, self._spec_hash, spec.begins)
         if plan.verdict is not Verdict.SAFE:
             raise StartRefused(self._stream.name, plan)
         if plan.level_under is not None:
@@ -134,7 +140,9 @@ class TakeOver:
         quarantine.table.adopt(seen.quarantine, mark({}), pinned=False)
         for name, table in sinks.items():
             losses = [_lost(loss) for loss in plan.losses if loss.sink == name]
-            adopted = mark(plan.adopted[name])
+            before = seen.sinks[name].tidemark
+            goes_on = {"apart": plan.apart.get(name, {}), "beside": before.beside if before else ()}
+            adopted = mark(plan.adopted[name]).model_copy(update=goes_on)
             table.adopt(seen.sinks[name], adopted, pinned=not plan.is_first, losses=losses, quarantine=quarantine.newest)
             reach(Failpoint.AFTER_ADOPTION)
 
@@ -148,7 +156,7 @@ class TakeOver:
     def _look_before_touching(self, approvals: Approvals) -> None:
         """A start that will be refused must not fence a driver that runs well. What is decided here is decided again."""
         seen = read_world(self._stream, self._places, self._control, self._topic)
-        self._sinks.check(seen.sinks)
+        self._sinks.check(seen)
         self._plan(seen, approvals)
 
     def _take_generation(self, launch: str) -> Generation:

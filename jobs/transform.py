@@ -16,19 +16,20 @@ def rows_of(records: DataFrame, stream: Stream) -> DataFrame:
 
 
 def transform(decoded: DataFrame, stream: Stream, also: tuple[str, ...] = ()) -> DataFrame:
-    """The coordinates, the stream's columns, and `_bad` and `_filtered`; a record that is neither is delivered.
+    """The coordinates, the stream's columns, and `_bad`, `_filtered` and `_tombstone`; a record that is neither of the first
+    two is delivered.
 
     An expression is computed only where it matters: `where` on good records, `select` on those that pass it, so that
-    `b <> 0` protects `a / b`.
+    `b <> 0` protects `a / b`; neither on a tombstone, which has nothing to compute with.
     """
     spec = stream.spec
     kept = spec.keep if spec.keep is not None else list(stream.schema.fields)
-    fates = [_is_bad(stream).alias("_bad"), _is_good().alias("_good")]
+    fates = [_is_bad(stream).alias("_bad"), _is_good().alias("_good"), (_is_good() & _has_no_value()).alias("_tombstone")]
     fields = decoded.select(*READABLE_COLUMNS, *also, "_record.*", *fates)
-    judged = fields.withColumn("_passes", F.col("_good") & _passes(stream))
+    judged = fields.withColumn("_passes", F.col("_good") & ~F.col("_tombstone") & _passes(stream))
     added = [F.when(F.col("_passes"), F.expr(text)).alias(name) for name, text in spec.select.items()]
-    is_filtered = ~F.col("_bad") & ~F.col("_passes")
-    return judged.select(*READABLE_COLUMNS, *also, *kept, *added, "_bad", is_filtered.alias("_filtered"))
+    is_filtered = ~F.col("_bad") & ~F.col("_tombstone") & ~F.col("_passes")
+    return judged.select(*READABLE_COLUMNS, *also, *kept, *added, "_bad", is_filtered.alias("_filtered"), "_tombstone")
 
 
 def bad_records(decoded: DataFrame, stream: Stream) -> DataFrame:
@@ -40,10 +41,14 @@ def _is_good() -> Column:
 
 
 def _is_bad(stream: Stream) -> Column:
-    """A tombstone is bad or filtered, as the file says."""
+    """A tombstone is bad, filtered, or a record that deletes, as the file says."""
     if stream.spec.decode.tombstones == "filter":
-        return ~_is_good() & F.col("value").isNotNull()
+        return ~_is_good() & ~_has_no_value()
     return ~_is_good()
+
+
+def _has_no_value() -> Column:
+    return F.col("value").isNull()
 
 
 def _passes(stream: Stream) -> Column:

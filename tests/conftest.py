@@ -1,5 +1,6 @@
 """What all tests share: one whole stack, one without Airflow and one Spark session per run, in folders with an awkward name."""
 
+import gc
 import os
 import shutil
 import uuid
@@ -18,6 +19,7 @@ from include.control.database import ControlDatabase
 from include.local_stack.home import StackHome
 from include.local_stack.java import FOR_SHORT_LIVES
 from include.local_stack.stack import Stack
+from jobs.java_class import java_class
 from jobs.session import open_session
 from tests.running import PROJECT, command_lines, stack_command, watching
 from tests.warehouse import Warehouse
@@ -25,7 +27,8 @@ from tests.warehouse import Warehouse
 os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
 NEEDS_AIRFLOW = (
     "dags",
-    "integration/housekeeping",
+    "integration/housekeeping/test_airflow_runs",
+    "integration/housekeeping/test_dag",
     "integration/local_stack/test_check",
     "integration/local_stack/test_whole",
     "integration/supervision/test_kept",
@@ -140,3 +143,13 @@ def spark(ground: Stack) -> Iterator[SparkSession]:
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends when this does; otherwise only some time after the tests
     gateway.proc.wait(30)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delta remembers every table that a session has seen, with its plans, for an hour: some hundred tests fill the heap, and
+    then the JVM does little else than look for free memory."""
+    yield
+    if "spark" in request.fixturenames:
+        gc.collect()  # frames that nobody has any more are let go in the JVM too
+        java_class(request.getfixturevalue("spark"), "org.apache.spark.sql.delta.DeltaLog").clearCache()

@@ -15,15 +15,14 @@ from pyspark.sql import SparkSession
 
 from include.spark_settings import PROJECT
 from jobs.failpoints import VARIABLE
+from jobs.java_class import java_class
 from jobs.run_stream import main
 
 
 @contextmanager
 def lent(spark: SparkSession) -> Iterator[dict[str, str]]:
     """The environment by which another process finds the JVM."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    server = jvm.org.apache.spark.api.python.Py4JServer(spark.sparkContext._jsc.sc().conf())
+    server = java_class(spark, "org.apache.spark.api.python.Py4JServer")(spark.sparkContext._jsc.sc().conf())
     server.start()
     try:
         yield {"PYSPARK_GATEWAY_PORT": str(server.getListeningPort()), "PYSPARK_GATEWAY_SECRET": server.secret()}

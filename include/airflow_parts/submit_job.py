@@ -20,10 +20,12 @@ class SubmitJob(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """The settings are read here and not at parse time: they verify 23 MB of jars."""
         from include.airflow_parts.airflow_connections import make_known
+        from include.airflow_parts.conf_keys import refuse_unknown_keys
         from include.contract.connections import variable_name
         from include.contract.environment import load_environment
         from include.spark_settings import spark_settings
 
+        refuse_unknown_keys(context)
         environment = load_environment()
         self.conf = spark_settings(environment)
         self._conn_id = environment.spark.connection

@@ -12,7 +12,7 @@ from include.contract.errors import TidemarkError
 from include.contract.identity import QUARANTINE
 from include.contract.located_yaml import LocatedYaml, NotReadable, read_located
 from include.contract.problems import Problem, StreamFilesInvalid, from_validation, nearest
-from include.contract.stream_spec import PUBLIC, DeltaAppend, Name, PostgresSink, RecordSchema, Section, StreamSpec
+from include.contract.stream_spec import PUBLIC, LakeTable, Name, PostgresSink, RecordSchema, Section, StreamSpec
 
 LAKE = ""  # beside connection ids, which are never empty
 SectionType = TypeVar("SectionType", bound=Section)
@@ -148,7 +148,7 @@ def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:
     owners = {(LAKE, QUARANTINE): "every stream's quarantine"}
     for name, (file, spec) in specs.items():
         for sink, settings in spec.sinks.items():
-            place = (LAKE, settings.table) if isinstance(settings, DeltaAppend) else _in_database(settings)
+            place = (LAKE, settings.table) if isinstance(settings, LakeTable) else _in_database(settings)
             if place in owners:
                 complaint = f"sinks.{sink}.table is {settings.table!r}, which belongs to {owners[place]} already."
                 problems.append(file.problem(complaint, "sinks", sink, "table"))

@@ -1,15 +1,14 @@
 """Checks that every column a stream file speaks of exists, has a possible type, and is written down once."""
 
-from collections.abc import Callable
-
 from include.contract.expressions import ExpressionRefused, columns_of
 from include.contract.identity import READABLE_COLUMNS
+from include.contract.lake_columns import check_lake_table, check_tombstones
+from include.contract.named_columns import MakeProblem, check_names, doubled
 from include.contract.problems import Problem, nearest
-from include.contract.spark_types import is_simple, is_type
-from include.contract.stream_spec import DeltaAppend, PostgresSink, PostgresTotals, PostgresUpsert, RecordSchema, StreamSpec
+from include.contract.spark_types import is_type
+from include.contract.stream_spec import LakeTable, PostgresSink, PostgresTotals, PostgresUpsert, RecordSchema, StreamSpec
 
 LONGEST_NAME = 63 - len("_max")  # bytes, in PostgreSQL; a longer name would be cut off
-MakeProblem = Callable[..., Problem]
 NO_TYPE = "which is no Spark SQL type that JSON can hold, such as string, bigint, decimal(12,2), timestamp or array<string>"
 
 
@@ -17,7 +16,7 @@ def check_types(schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
     unknown = {name: field.type for name, field in schema.fields.items() if not is_type(field.type)}
     return [
         *(problem(f"fields.{name}.type is {text!r}, {NO_TYPE}.", "fields", name, "type") for name, text in unknown.items()),
-        *_doubles(list(schema.fields), "fields", problem),
+        *doubled(list(schema.fields), "fields", problem),
     ]
 
 
@@ -25,20 +24,20 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
     decoded = list(schema.fields)
     output = [*(spec.keep if spec.keep is not None else decoded), *spec.select]
     readable = {*decoded, *READABLE_COLUMNS}
-    problems = _doubles([*decoded, *spec.select], "select", problem)
+    problems = doubled([*decoded, *spec.select], "select", problem)
     for name, text in spec.select.items():
         problems += _check_expression(f"select.{name}", text, readable, problem, "select", name)
     if spec.where is not None:
         problems += _check_expression("where", spec.where, readable, problem, "where")
-    problems += _check_names("keep", spec.keep or [], decoded, problem, "keep")
-    problems += _check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
+    problems += check_names("keep", spec.keep or [], decoded, problem, "keep")
+    problems += check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
     for sink, settings in spec.sinks.items():
-        if isinstance(settings, DeltaAppend):
-            problems += _check_partitioning(sink, settings.partition_by, output, schema, problem)
+        if isinstance(settings, LakeTable):
+            problems += check_lake_table(sink, settings, output, schema, problem)
         else:
             problems += _check_postgres(sink, settings, output, problem)
             problems += _check_types_for_postgres(sink, settings, output, schema, problem)
-    return problems
+    return [*problems, *check_tombstones(spec, schema, output, problem)]
 
 
 def _check_postgres(sink: str, settings: PostgresSink, output: list[str], problem: MakeProblem) -> list[Problem]:
@@ -48,11 +47,11 @@ def _check_postgres(sink: str, settings: PostgresSink, output: list[str], proble
     problems: list[Problem] = []
     if isinstance(settings, PostgresTotals):
         named |= {"sum": settings.sum, "min": settings.min, "max": settings.max}
-        problems += _doubles([*settings.key, *settings.totals], f"sinks.{sink}", problem, "sinks", sink)
+        problems += doubled([*settings.key, *settings.totals], f"sinks.{sink}", problem, "sinks", sink)
         if not settings.totals:
             problems.append(problem(f"sinks.{sink} has no totals: give it sum, count, min or max.", "sinks", sink))
     for name, columns in named.items():
-        problems += _check_names(f"sinks.{sink}.{name}", columns, output, problem, "sinks", sink, name)
+        problems += check_names(f"sinks.{sink}.{name}", columns, output, problem, "sinks", sink, name)
     too_long = [name for name in output if len(name) > LONGEST_NAME]
     return [
         *problems,
@@ -89,37 +88,9 @@ def _check_types_for_postgres(
     ]
 
 
-def _check_partitioning(
-    sink: str, names: list[str], output: list[str], schema: RecordSchema, problem: MakeProblem
-) -> list[Problem]:
-    key, path = f"sinks.{sink}.partition_by", ("sinks", sink, "partition_by")
-    nested = {
-        name: schema.fields[name].type for name in names if name in schema.fields and not is_simple(schema.fields[name].type)
-    }
-    return [
-        *_check_names(key, names, output, problem, *path),
-        *(problem(f"{key} names {name!r}, but Delta cannot partition by {kind}.", *path) for name, kind in nested.items()),
-    ]
-
-
 def _check_expression(key: str, text: str, readable: set[str], problem: MakeProblem, *path: str) -> list[Problem]:
     try:
         unknown = columns_of(text) - {name.lower() for name in readable}
     except ExpressionRefused as refusal:
         return [problem(f"{key} is {text!r}, which {refusal}.", *path)]
     return [problem(f"{key} reads {name!r}, which is no column.{nearest(name, readable)}", *path) for name in sorted(unknown)]
-
-
-def _check_names(key: str, names: list[str], valid: list[str], problem: MakeProblem, *path: str | int) -> list[Problem]:
-    unknown = [(number, name) for number, name in enumerate(names) if name not in valid]
-    return [
-        *(problem(f"{key} names {name!r}, which is no column.{nearest(name, valid)}", *path, number) for number, name in unknown),
-        *_doubles(names, key, problem, *path),
-    ]
-
-
-def _doubles(names: list[str], key: str, problem: MakeProblem, *path: str | int) -> list[Problem]:
-    """Spark does not tell upper from lower case in column names."""
-    lowered = [name.lower() for name in names]
-    doubled = [name for position, name in enumerate(names) if name.lower() in lowered[:position]]
-    return [problem(f"{key} has the column {name!r} a second time.", *(path or (key, name))) for name in doubled]

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.contract.errors import TidemarkError
-from include.contract.quantities import Duration
+from include.contract.quantities import ByteCount, Duration
 
 ENVIRONMENTS = Path(__file__).resolve().parents[2] / "config" / "environments"
 Retention = Annotated[Duration, Field(ge=timedelta(days=1))]  # `airflow db clean` also takes runs that are under way
@@ -55,6 +55,15 @@ class Housekeeping(_Section):
     keep: Retentions
 
 
+class Maintenance(_Section):
+    """Of Delta tables. A file that nobody needs any more stays a week at least: a query, a RESTORE or a driver that sleeps in the
+    middle of a write may still want it."""
+
+    file_size: ByteCount
+    commit_size: ByteCount
+    keep_removed_files: Annotated[Duration, Field(ge=timedelta(days=7))]
+
+
 class FirstPorts(_Section):
     airflow: int
     kafka: int
@@ -74,6 +83,7 @@ class Environment(_Section):
     kafka: Kafka
     control: Control
     housekeeping: Housekeeping
+    maintenance: Maintenance
     lake: str
     checkpoints: str
     local_stack: LocalStack | None = None

@@ -8,6 +8,7 @@ from include.contract.catalog import Stream
 from include.contract.stream_spec import RecordSchema, StreamSpec
 
 HASH_LENGTH = 16
+NOT_OF_ROWS = {"begin", "cluster_by", "schema_changes", "purge_deleted_after"}  # settings of a sink that change no row
 HASH_VERSION = 2  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
 
 
@@ -16,15 +17,20 @@ def spec_hash(stream: Stream) -> str:
     spec = stream.spec
     rows = {
         "version": HASH_VERSION,
-        "topic": spec.source.topic,
-        "decode": spec.decode.model_dump(mode="json", exclude_defaults=True),
-        "schema": {name: field.model_dump(mode="json", exclude_defaults=True) for name, field in stream.schema.fields.items()},
+        **_judgement(stream),
         "where": spec.where,
         "select": spec.select,
         "keep": spec.keep,
-        "sinks": {name: sink.model_dump(mode="json", exclude_defaults=True) for name, sink in spec.sinks.items()},
+        "sinks": {
+            name: sink.model_dump(mode="json", exclude_defaults=True, exclude=NOT_OF_ROWS) for name, sink in spec.sinks.items()
+        },
     }
-    return hashlib.sha256(_canonical(rows).encode()).hexdigest()[:HASH_LENGTH]
+    return _hash(rows)
+
+
+def judging_hash(stream: Stream) -> str:
+    """Covers what makes a record bad: a file with another sink or another `where` quarantines nothing a second time (P3.3)."""
+    return _hash({"version": HASH_VERSION, **_judgement(stream)})
 
 
 def snapshot(stream: Stream) -> str:
@@ -41,6 +47,18 @@ def snapshot(stream: Stream) -> str:
 def from_snapshot(text: str) -> Stream:
     kept = json.loads(text)
     return Stream(kept["stream"], StreamSpec.model_validate(kept["spec"]), RecordSchema.model_validate(kept["schema"]))
+
+
+def _judgement(stream: Stream) -> dict[str, Any]:
+    return {
+        "topic": stream.spec.source.topic,
+        "decode": stream.spec.decode.model_dump(mode="json", exclude_defaults=True),
+        "schema": {name: field.model_dump(mode="json", exclude_defaults=True) for name, field in stream.schema.fields.items()},
+    }
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()[:HASH_LENGTH]
 
 
 def _canonical(value: Any) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
-from include.contract.stream_spec import DeltaAppend, Sink
+from include.contract.stream_spec import DeltaMerge, LakeTable, Sink
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ def _guarantee(sink: str, settings: Sink, environment: Environment) -> Guarantee
 
 
 def _commits_together(settings: Sink) -> str:
-    if isinstance(settings, DeltaAppend):
-        return f"rows, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)"
+    if isinstance(settings, LakeTable):
+        rows = "the newest row of each key" if isinstance(settings, DeltaMerge) else "rows"
+        return f"{rows}, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)"
     what = {
         "postgres_insert_new": "the first row of each key",
         "postgres_upsert": "the newest row of each key",

@@ -5,6 +5,7 @@ import re
 COORDINATES = ("_topic", "_topic_epoch", "_partition", "_offset")
 OWN_COLUMNS = (*COORDINATES, "_kafka_timestamp", "_generation", "_batch_id")
 READABLE_COLUMNS = ("_topic", "_partition", "_offset", "_kafka_timestamp")  # the others change when a record is replayed
+DELETED = "_deleted"  # in tables that hold the newest row of each key: the newest record of this key deletes it
 QUARANTINE = "quarantine"  # beside the sinks' names and the lake's tables: a sink or a table of this name is refused
 
 

@@ -6,7 +6,7 @@ from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import quarantine_table
-from include.contract.stream_spec import PUBLIC, DeltaAppend, Sink
+from include.contract.stream_spec import PUBLIC, LakeTable, Sink
 
 
 class NoObjectStoreYet(StreamFailure):
@@ -48,7 +48,7 @@ class Places:
 
 
 def _place(sink: Sink, environment: Environment) -> Place:
-    if isinstance(sink, DeltaAppend):
+    if isinstance(sink, LakeTable):
         return environment.lake_path(sink.table)
     schema, _, name = sink.table.rpartition(".")
     return DatabaseTable(sink.connection, schema or PUBLIC, name)

@@ -9,6 +9,7 @@ from include.contract.quantities import ByteCount, Duration
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]  # a leading _ is for our own columns
+BY_OFFSET, BY_KAFKA_TIME = "offset", "_kafka_timestamp"  # orders that every record has, a tombstone too
 PUBLIC = "public"  # PostgreSQL's schema for a table that names none
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
@@ -41,20 +42,48 @@ class Source(Section):
 class Decode(Section):
     format: Literal["json"]
     record_schema: Name = Field(alias="schema")
-    tombstones: Literal["quarantine", "filter"] = "quarantine"
+    tombstones: Literal["quarantine", "filter", "delete"] = "quarantine"
     extra_fields: Literal["ignore", "quarantine"] = "ignore"
     max_value_bytes: ByteCount = 1_000_000
 
 
-class DeltaAppend(Section):
-    """Every row, in a table of the lake."""
+class AnySink(Section):
+    """What every kind of sink may say: where it begins if it is added to a stream that has run (P2). Changes no row."""
 
-    kind: Literal["delta_append"]
+    begin: Literal["earliest", "now"] | None = Field(default=None, alias="from")
+
+
+class LakeTable(AnySink):
+    """A Delta table. Neither `schema_changes` nor `cluster_by` changes a row."""
+
     table: Name
     partition_by: list[ColumnName] = []
+    cluster_by: list[ColumnName] = []  # how maintenance sorts the rows of the files that it makes of many small ones
+    schema_changes: Literal["refuse", "add_columns"] = "refuse"
 
 
-class PostgresTable(Section):
+class DeltaAppend(LakeTable):
+    """Every row."""
+
+    kind: Literal["delta_append"]
+
+
+class DeltaMerge(LakeTable):
+    """The newest row of each key, by `order`; older ones are counted as superseded. A delete stays as a row, so that an older
+    record that comes late does not bring its key back."""
+
+    kind: Literal["delta_merge"]
+    key: Annotated[list[ColumnName], Field(min_length=1)]
+    order: Annotated[str, Field(pattern=r"^(_kafka_timestamp|[A-Za-z][A-Za-z0-9_]{0,127})$")]  # a column, or BY_OFFSET
+    deleted: ColumnName | None = None  # a boolean: the record deletes its key
+    purge_deleted_after: Duration | None = None  # of Kafka's time; then an older record that comes later still brings it back
+
+    @property
+    def is_by_offset(self) -> bool:
+        return self.order == BY_OFFSET
+
+
+class PostgresTable(AnySink):
     """A table of a database, with or without its schema; rows are told apart by `key`."""
 
     connection: Name
@@ -92,7 +121,7 @@ class PostgresTotals(PostgresTable):
 
 
 PostgresSink = PostgresInsertNew | PostgresUpsert | PostgresTotals
-Sink = Annotated[DeltaAppend | PostgresSink, Field(discriminator="kind")]
+Sink = Annotated[DeltaAppend | DeltaMerge | PostgresSink, Field(discriminator="kind")]
 
 
 class Reconcile(Section):
@@ -122,7 +151,18 @@ class StreamSpec(Section):
     health: Health
 
     @property
+    def tombstone_key(self) -> str | None:
+        """The field that Kafka's key stands for in a record that deletes."""
+        keys = [sink.key[0] for sink in self.sinks.values() if isinstance(sink, DeltaMerge)]
+        return keys[0] if keys and self.decode.tombstones == "delete" else None
+
+    @property
+    def begins(self) -> dict[str, Literal["earliest", "now"] | None]:
+        """What each sink says under `from`."""
+        return {name: sink.begin for name, sink in self.sinks.items()}
+
+    @property
     def connections(self) -> set[str]:
         """The ids of those that a driver of this stream needs."""
-        databases = {sink.connection for sink in self.sinks.values() if not isinstance(sink, DeltaAppend)}
+        databases = {sink.connection for sink in self.sinks.values() if not isinstance(sink, LakeTable)}
         return {self.source.connection, *databases}

@@ -49,7 +49,8 @@ class Counted(_Part):
     """One partition, counted again. Checksums are sums over all rows, so their order does not matter."""
 
     kafka_read: int = 0
-    kafka_good: int = 0
+    kafka_good: int = 0  # those that the sink cannot hold among them
+    kafka_rejected: int = 0
     kafka_bad: int = 0
     kafka_filtered: int = 0
     kafka_checksum: str = "0"

@@ -148,7 +148,7 @@ class DagProcessor(AirflowPart):
 class Triggerer(AirflowPart):
     name = "triggerer"
     arguments: ClassVar[list[str]] = ["triggerer", "--skip-serve-logs"]
-    stop_patience_seconds = 3  # it takes ten; what it waited for, the next one waits for
+    stop_patience_seconds = 1  # it takes ten; what it waited for, the next one waits for
 
     def check_health(self) -> str:
         return self.heartbeat_since_start("triggerer")

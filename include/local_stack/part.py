@@ -107,14 +107,14 @@ class Part(ABC):
         """False if there is nobody to ask."""
         return self.process is not None and ask_to_stop(self.process, self.gentle_signal)
 
-    def stop(self, *, asked: bool | None = None) -> str:
-        """Returns how it ended. `asked`: what `ask_to_stop` said, if it was asked before. The record goes last: a stop that is
-        killed half-way is finished by the next."""
+    def stop(self, *, asked: bool | None = None, waited_seconds: float = 0) -> str:
+        """Returns how it ended. `asked`: what `ask_to_stop` said, if it was asked before, so many seconds ago. The record goes
+        last: a stop that is killed half-way is finished by the next."""
         leader = self.process
         if leader is None:
             how = "was not running"
         elif self.ask_to_stop() if asked is None else asked:
-            how = wait_for_end(leader, self.stop_patience_seconds)
+            how = wait_for_end(leader, self.stop_patience_seconds, waited_seconds)
         else:
             how = "had died"
         kill_all(self.living_processes)

@@ -1,5 +1,6 @@
 """The whole stack: starts its parts in order, stops them in the reverse order, describes them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -91,9 +92,15 @@ class Stack:
             started: list[Part] = []
             with _undone_on_failure(started):
                 self._start([self.postgres, self.kafka], started)
+                self._wait_for([self.postgres])
                 self.postgres.make_databases()
+                if self.with_airflow:  # while the broker starts
+                    with step("Airflow's tables and first user"):
+                        make_airflow(self.home, self.airflow_environment())
+                self._wait_for([self.kafka])
                 if self.with_airflow:
-                    self._start_airflow(started)
+                    self._start(list(self.airflow), started)
+                    self._wait_for(list(self.airflow))
             return True
 
     def down(self) -> list[str]:
@@ -141,22 +148,16 @@ class Stack:
             _stop_all([part for part in reversed(self.airflow) if part.process])
 
     def _start(self, parts: list[Part], started: list[Part]) -> None:
-        """All at once, then waits for each."""
+        """All at once."""
         for part in parts:
             if not part.is_alive:
                 started.append(part)
                 part.start()
-        self._wait_for(parts)
 
     def _wait_for(self, parts: list[Part]) -> None:
         for part in parts:
             with step(f"{part.name} on port {part.port}" if part.port else part.name):
                 part.wait_until_healthy()
-
-    def _start_airflow(self, started: list[Part]) -> None:
-        with step("Airflow's tables and first user"):
-            make_airflow(self.home, self.airflow_environment())
-        self._start(list(self.airflow), started)
 
 
 @contextmanager
@@ -174,10 +175,11 @@ def _stop_all(parts: list[Part]) -> None:
     """All are asked at once. One that cannot be stopped does not keep the others running."""
     failures = []
     asked = {part.name: part.ask_to_stop() for part in parts}
+    began = time.monotonic()
     for part in parts:
         try:
             with step(f"stopping {part.name}"):
-                how = part.stop(asked=asked[part.name])
+                how = part.stop(asked=asked[part.name], waited_seconds=time.monotonic() - began)
             if how != "stopped":
                 say(f"    {part.name} {how}")
         except TidemarkError as error:

@@ -49,9 +49,9 @@ def ask_to_stop(leader: ProcessRecord, gentle: signal.Signals) -> bool:
     return True
 
 
-def wait_for_end(leader: ProcessRecord, patience_seconds: float) -> str:
+def wait_for_end(leader: ProcessRecord, patience_seconds: float, waited_seconds: float = 0) -> str:
     """Returns how it ended; `kill_all` ends what did not."""
-    if _wait_until(lambda: not leader.is_alive(), patience_seconds):
+    if _wait_until(lambda: not leader.is_alive(), max(0, patience_seconds - waited_seconds)):
         return "stopped"
     return f"killed after {patience_seconds:.0f} s without an answer"
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from include.contract.catalog import Stream
-from include.contract.stream_spec import DeltaAppend, PostgresInsertNew, PostgresTotals, PostgresUpsert, Sink
+from include.contract.stream_spec import (
+    DeltaAppend,
+    DeltaMerge,
+    LakeTable,
+    PostgresInsertNew,
+    PostgresTotals,
+    PostgresUpsert,
+    Sink,
+)
 from include.control.window_contents import Audited, Booked, Counted, Measured
 from include.control.windows import Window
 
@@ -65,6 +73,8 @@ def _of_kind(sink: Sink) -> list[Expected]:
     match sink:
         case DeltaAppend():
             return [once, all_there]
+        case DeltaMerge():  # later rows may have replaced some
+            return [once, Expected("no more rows stand in the table than were delivered", "not_booked_rows"), rejects]
         case PostgresInsertNew():
             return [once, all_there, rejects]
         case PostgresUpsert():  # a later window may have replaced a row of this one
@@ -79,13 +89,19 @@ def _of_kind_against_kafka(sink: Sink) -> list[Expected]:
             Expected("every record in Kafka that should be a row is one", "kafka_good", "table_rows"),
             Expected("rows have the values that Kafka has", "kafka_checksum", "table_checksum"),
         ]
-    return [Expected("every good record in Kafka is booked so", "kafka_good", "booked_good")]
+    booked = Expected("every good record in Kafka is booked so", "kafka_good", "booked_good")
+    if isinstance(sink, DeltaMerge):
+        return [
+            booked,
+            Expected("every record that the sink cannot hold is booked as rejected", "kafka_rejected", "booked_rejected"),
+        ]
+    return [booked]
 
 
 def _of_window(stream: Stream, sink: Sink) -> list[Expected]:
     """Only what is measured: totals have no rows of records, and PostgreSQL does not tell what others did to a table."""
     unique, fresh_within = stream.spec.reconcile.unique, stream.spec.reconcile.fresh_within
-    has_log, has_records = isinstance(sink, DeltaAppend), not isinstance(sink, PostgresTotals)
+    has_log, has_records = isinstance(sink, LakeTable), not isinstance(sink, PostgresTotals)
     others = [Expected("nobody else added or removed rows", "rows_of_others")] if has_log else []
     keys = [Expected(f"no {', '.join(unique)} is there twice", "repeated_keys")] if unique and has_records else []
     return [
@@ -103,7 +119,9 @@ def _per_partition(window: Window, audited: Audited, measured: Measured) -> list
     for number, counted in sorted(measured.counted.items()):
         start, end = window.ranges.get(number, (0, 0))
         booked = audited.booked.get(number, Booked())
-        rows.append({"partition": number, "start": start, "end": end, **_booked(booked), **_counted(number, counted, measured)})
+        not_booked = max(0, counted.table_rows - booked.delivered)
+        numbers = {**_booked(booked), **_counted(number, counted, measured), "not_booked_rows": not_booked}
+        rows.append({"partition": number, "start": start, "end": end, **numbers})
     return rows
 
 

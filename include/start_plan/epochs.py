@@ -28,7 +28,7 @@ def within(epoch: Epoch, state: SinkState) -> SinkState:
     """As it counts in this epoch: a sink that is still in another one has nothing of it, and begins where the epoch began."""
     if state.note is None or state.tidemark is None or state.tidemark.epoch == epoch.number:
         return state
-    begins = state.tidemark.model_copy(update={"epoch": epoch.number, "offsets": dict(epoch.began)})
+    begins = state.tidemark.model_copy(update={"epoch": epoch.number, "offsets": dict(epoch.began), "apart": {}})
     return replace(state, note=state.note.model_copy(update={"tidemark": begins}))
 
 

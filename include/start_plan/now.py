@@ -17,4 +17,4 @@ def plan_now(stream: Stream, environment: Environment, control: ControlDatabase,
     source = stream.spec.source
     topic = Topic(read_connection(source.connection).address, source.topic)
     world = read_world(stream, Places.of(stream, environment), control, topic)
-    return world, plan_start(world, source.start, approvals, spec_hash(stream))
+    return world, plan_start(world, source.start, approvals, spec_hash(stream), stream.spec.begins)

@@ -1,33 +1,21 @@
 """Plans the start of a stateless stream (P2): where it begins, what each sink adopts, and what stands against it. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from include.contract.exit_class import ExitClass
 from include.contract.identity import QUARANTINE
+from include.start_plan.added import From, begin_at, find_apart, left_in_an_old_epoch, refuse_without_key, tell
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.epochs import Epoch, find_epoch, tell_what_ends, within
+from include.start_plan.levels import find_uneven, highest_of, level_under, uneven_partitions
+from include.start_plan.objection import Objection, Verdict
 from include.start_plan.world import World
 from include.tidemarks.sink_state import SinkState
 from include.topics.topic import TopicState
 
-
-class Verdict(StrEnum):
-    SAFE = "SAFE"
-    NEEDS_APPROVAL = "NEEDS APPROVAL"
-    REFUSED = "REFUSED"
-
-
-@dataclass(frozen=True)
-class Objection:
-    """One reason not to start as things are, as a sentence with its numbers, and what a person can do about it."""
-
-    verdict: Verdict
-    exit_class: ExitClass
-    sentence: str
-    next_step: str
+NO_KEYS: Mapping[str, From] = {}
 
 
 @dataclass(frozen=True)
@@ -38,11 +26,13 @@ class StartPlan:
     losses: tuple[Loss, ...]
     objections: tuple[Objection, ...]
     level_under: str | None = None  # the spec that must first bring every sink to where the foremost is
+    apart: Mapping[str, dict[int, int]] = field(default_factory=dict)  # per sink: up to where others got what it lacks without it
+    told: tuple[str, ...] = ()  # what a person should know of a sink that is new or comes back
 
     @property
     def highest(self) -> dict[int, int]:
         """Per partition the highest of the sinks' tidemarks."""
-        return {number: max(offsets.get(number, 0) for offsets in self.adopted.values()) for number in self.starts}
+        return highest_of(self.adopted)
 
     @property
     def starts(self) -> dict[int, int]:
@@ -51,26 +41,54 @@ class StartPlan:
         return {number: min(offsets.get(number, 0) for offsets in self.adopted.values()) for number in partitions}
 
     @property
+    def uneven(self) -> list[int]:
+        """The partitions in which a sink lacks records of a batch to which it was a party."""
+        return uneven_partitions(self.adopted, self.apart)
+
+    @property
     def verdict(self) -> Verdict:
         found = {objection.verdict for objection in self.objections}
         return next((verdict for verdict in (Verdict.REFUSED, Verdict.NEEDS_APPROVAL) if verdict in found), Verdict.SAFE)
 
 
-def plan_start(world: World, start: Literal["earliest", "latest"], approvals: Approvals, spec_hash: str) -> StartPlan:
+def plan_start(
+    world: World,
+    start: Literal["earliest", "latest"],
+    approvals: Approvals,
+    spec_hash: str,
+    keys: Mapping[str, From] = NO_KEYS,
+) -> StartPlan:
+    """`keys`: what the file says of each sink under `from`."""
     topic = world.topic
     first = topic.earliest if start == "earliest" else topic.stable
     epoch = find_epoch(world, first)
     changed = (*_changed(world.sinks, approvals), *_quarantine(world, approvals))
     if not any(state.is_pinned for state in world.sinks.values()):  # resolved anew until a first batch is committed
-        return StartPlan(replace(epoch, began=first), True, {name: dict(first) for name in world.sinks}, (), changed)
+        offsets = {name: dict(first) for name in world.sinks}
+        return StartPlan(replace(epoch, began=first), True, offsets, (), changed, told=_no_effect(start, keys))
     sinks = {name: within(epoch, state) for name, state in world.sinks.items()}
-    losses = tuple(loss for state in sinks.values() for loss in _losses(state, topic))
-    made_anew = _made_anew(world, start) if epoch.is_new and approvals.new_topic != topic.topic_id else ()
-    other_topic = (*made_anew, *_above_the_end(sinks, topic))
+    adopted = _adopt_all(sinks, topic, keys)
+    apart = {name: find_apart(name, sinks, adopted) for name in sinks}
+    uneven = uneven_partitions(adopted, apart)
+    losses = tuple(loss for state in sinks.values() if state.tidemark for loss in _losses(state, topic))
+    other_topic = (*_other_topic(world, epoch, start, approvals), *_above_the_end(sinks, topic))
     gaps = tuple(_gap(loss) for loss in losses if not any(one.covers(loss) for one in approvals.losses))
-    objections = (*other_topic, *_added(sinks), *_uneven(sinks, spec_hash), *changed, *(() if other_topic else gaps))
-    adopted = {name: _adopted(state, topic) for name, state in sinks.items()}
-    return StartPlan(epoch, False, adopted, losses, objections, _level_under(sinks, spec_hash))
+    stands = (*other_topic, *refuse_without_key(sinks, keys), *find_uneven(sinks, adopted, uneven, spec_hash), *changed)
+    objections = (*stands, *(() if other_topic else gaps))
+    level = level_under(sinks, adopted, uneven, spec_hash)
+    told = tuple(tell(sinks, adopted, apart, keys, epoch, topic))
+    return StartPlan(epoch, False, adopted, losses, objections, level, apart, told)
+
+
+def _no_effect(start: str, keys: Mapping[str, From]) -> tuple[str, ...]:
+    """A file that was written for a stream that has run elsewhere is no reason not to start here."""
+    named = ", ".join(sorted(name for name, key in keys.items() if key))
+    return (f"No sink has a record yet: `from` of {named} has no effect, all begin at source.start, {start}.",) if named else ()
+
+
+def _adopt_all(sinks: Mapping[str, SinkState], topic: TopicState, keys: Mapping[str, From]) -> dict[str, dict[int, int]]:
+    known = {name: _adopted(state, topic) for name, state in sinks.items() if state.tidemark}
+    return {name: known.get(name) or begin_at(keys.get(name), known, topic) for name in sinks}
 
 
 def _adopted(state: SinkState, topic: TopicState) -> dict[int, int]:
@@ -84,6 +102,12 @@ def _losses(state: SinkState, topic: TopicState) -> list[Loss]:
 
 def _next(state: SinkState, partition: int) -> int:
     return state.tidemark.next_offset(partition) if state.tidemark else 0
+
+
+def _other_topic(world: World, epoch: Epoch, start: str, approvals: Approvals) -> tuple[Objection, ...]:
+    if approvals.new_topic == world.topic.topic_id:
+        return ()
+    return _made_anew(world, start) if epoch.is_new else tuple(left_in_an_old_epoch(world, epoch))
 
 
 def _made_anew(world: World, start: str) -> tuple[Objection, ...]:
@@ -113,48 +137,6 @@ def _above_the_end(sinks: Mapping[str, SinkState], topic: TopicState) -> list[Ob
         for number, held in sorted(state.tidemark.offsets.items() if state.tidemark else ())
         if held > (end := topic.latest.get(number, 0))
     ]
-
-
-def _added(sinks: Mapping[str, SinkState]) -> list[Objection]:
-    """Some have batches, so this one came later: where it begins is for a person to say."""
-    return [
-        Objection(
-            Verdict.REFUSED,
-            ExitClass.CONFIGURATION,
-            f"Sink {name} is new, but the stream has run before without it.",
-            "Give the sink a stream file of its own, which begins at its `source.start`.",
-        )
-        for name, state in sinks.items()
-        if state.note is None
-    ]
-
-
-def _uneven(sinks: Mapping[str, SinkState], spec_hash: str) -> tuple[Objection, ...]:
-    """Where specs differ, one sink must be the foremost in every partition: its spec made the rows that the others still lack."""
-    is_ours_alone = all(state.note.made_by in (None, spec_hash) for state in sinks.values() if state.note)
-    if not is_ours_alone and not _are_level(sinks) and _foremost(sinks) is None:
-        said = "The sinks end at different offsets, and none of them is ahead in every partition."
-        next_step = "RESTORE the tables to versions of one batch (DESCRIBE HISTORY shows them), then start again."
-        return (Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step),)
-    return ()
-
-
-def _level_under(sinks: Mapping[str, SinkState], spec_hash: str) -> str | None:
-    """Records between two tidemarks are made into rows by one and the same spec, whatever the file says now."""
-    foremost = None if _are_level(sinks) else _foremost(sinks)
-    made_by = foremost.note.made_by if foremost and foremost.note else None
-    return made_by if made_by != spec_hash else None
-
-
-def _are_level(sinks: Mapping[str, SinkState]) -> bool:
-    marks = [state.tidemark for state in sinks.values() if state.tidemark]
-    return all(one.covers(other.offsets) for one in marks for other in marks)
-
-
-def _foremost(sinks: Mapping[str, SinkState]) -> SinkState | None:
-    marks = [state.tidemark for state in sinks.values() if state.tidemark]
-    ahead = (state for state in sinks.values() if state.tidemark and all(state.tidemark.covers(one.offsets) for one in marks))
-    return next(ahead, None)
 
 
 def _changed(sinks: Mapping[str, SinkState], approvals: Approvals) -> tuple[Objection, ...]:

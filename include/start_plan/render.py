@@ -7,7 +7,7 @@ from include.start_plan.world import World
 
 def render_plan(stream: Stream, world: World, plan: StartPlan) -> str:
     return "\n".join(
-        [f"**{plan.verdict.value}**: {one_sentence(stream.name, world, plan)}", "", *_table(world, plan), *_objections(plan)]
+        [f"**{plan.verdict.value}**: {one_sentence(stream.name, world, plan)}", "", *_table(world, plan), *_told(plan)]
     )
 
 
@@ -60,7 +60,7 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _objections(plan: StartPlan) -> list[str]:
-    if not plan.objections:
-        return []
-    return ["", *(f"- {objection.verdict.value}: {objection.sentence} {objection.next_step}" for objection in plan.objections)]
+def _told(plan: StartPlan) -> list[str]:
+    objections = (f"- {one.verdict.value}: {one.sentence} {one.next_step}" for one in plan.objections)
+    told = [*(f"- {sentence}" for sentence in plan.told), *objections]
+    return ["", *told] if told else []

@@ -7,6 +7,7 @@ from include.contract.identity import QUARANTINE
 from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import knows_sink
+from include.tidemarks.sink_failure import at_sink
 from include.tidemarks.sink_state import SinkState, TidemarkLost, read_sink
 from include.topics.topic import Topic, TopicState
 
@@ -25,7 +26,10 @@ class World:
 def read_world(stream: Stream, places: Places, control: ControlDatabase, topic: Topic) -> World:
     """Touches nothing: a table that is not ours is refused before it is fenced (P1.5)."""
     tables = {QUARANTINE: places.quarantine, **places.sinks}
-    states = {name: read_sink(table, stream.name, name) for name, table in tables.items()}
+    states = {}
+    for name, table in tables.items():
+        with at_sink(stream.name, name, table):
+            states[name] = read_sink(table, stream.name, name)
     for name, state in states.items():
         if state.note is None and knows_sink(control, stream.name, name):
             raise TidemarkLost(

@@ -11,7 +11,7 @@ from include.control.database import ControlDatabase
 from include.control.journal import read_journal
 from include.start_plan.approvals import Approvals
 from include.start_plan.now import plan_now
-from include.start_plan.plan import Verdict
+from include.start_plan.objection import Verdict
 from include.start_plan.render import render_plan
 from include.supervision.outside_eye import look_from_outside
 

@@ -4,6 +4,7 @@ Only `newest_with_transaction`, `has_rows` and a RESTORE to a time load the tabl
 """
 
 import json
+import time
 from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,13 @@ class DeltaLog:
             version=version,
         )
 
+    def files_changed(self, version: int) -> tuple[list[str], list[dict[str, Any]]]:
+        """The paths that it removed, and what it added then, as it stands there."""
+        actions = self._actions(version)
+        if actions is None:
+            raise self._unreadable(version)
+        return [one["remove"]["path"] for one in actions if "remove" in one], [one["add"] for one in actions if "add" in one]
+
     def between(self, after: int, up_to: int) -> Iterator[Commit]:
         """Oldest first, each of them: one that cannot be read is an error."""
         for version in range(after + 1, up_to + 1):
@@ -56,6 +64,10 @@ class DeltaLog:
         except FileNotFoundError:
             return None
         return there.st_ino, there.st_mtime_ns
+
+    def age_seconds(self, version: int) -> float:
+        """As Delta counts it when it cleans up."""
+        return time.time() - self._file(version).stat().st_mtime
 
     def oldest_version(self) -> int:
         """Delta cleans up old commits when a checkpoint of the log holds what they say."""
@@ -103,12 +115,19 @@ class DeltaLog:
 
     def _read(self, version: int) -> Commit | None:
         """None if it is not there."""
+        actions = self._actions(version)
+        try:
+            return None if actions is None else _parse(version, actions)
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._unreadable(version) from error
+
+    def _actions(self, version: int) -> list[dict[str, Any]] | None:
         try:
             lines = self._file(version).read_bytes().split(b"\n")  # not splitlines: a text may hold other ends of line
-            return _parse(version, [json.loads(line) for line in lines if line])
+            return [json.loads(line) for line in lines if line]
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise self._unreadable(version) from error
 
 
@@ -122,7 +141,10 @@ def _time(restore: Commit) -> datetime | None:
 
 
 def _parse(version: int, actions: list[dict[str, Any]]) -> Commit:
-    added: list[dict[str, Any]] = [action["add"] for action in actions if "add" in action]
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
+    added: list[dict[str, Any]] = [
+        action["add"] for action in actions if "add" in action and action["add"]["path"] not in removed
+    ]
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     return Commit(
         version=version,
@@ -137,6 +159,6 @@ def _parse(version: int, actions: list[dict[str, Any]]) -> Commit:
 
 
 def _rows(statistics: list[str | None]) -> int | None:
-    """Of the files added with their rows."""
+    """Of the files that are new; not of those that stay with fewer rows."""
     counts = [json.loads(text or "{}").get("numRecords") for text in statistics]
     return None if None in counts else sum(counts)

@@ -33,6 +33,7 @@ class Kind(StrEnum):
     FENCE = "fence"
     ADOPT = "adopt"
     BATCH = "batch"
+    MAINTAIN = "maintain"  # of files, not of records; its tidemark, if it has one, is the standing one repeated
 
 
 class _Part(BaseModel):
@@ -48,6 +49,10 @@ class Tidemark(_Part):
     topic_id: str
     epoch: int
     began: dict[int, int] = Field(default_factory=dict)  # where the stream began to read this epoch; not spoken of: at 0
+    beside: tuple[str, ...] = ()  # the sinks of the file that made the newest batch; none before the first
+    apart: dict[int, int] = Field(
+        default_factory=dict
+    )  # up to there others got what this sink lacks, while it was not of the file
 
     def next_offset(self, partition: int) -> int:
         """A partition that is not spoken of has nothing in the sink."""
@@ -56,12 +61,14 @@ class Tidemark(_Part):
     def covers(self, ends: Mapping[int, int]) -> bool:
         return all(end <= self.next_offset(partition) for partition, end in ends.items())
 
-    def raised_to(self, generation: int, batch: int, ends: Mapping[int, int]) -> "Tidemark":
-        """P3.5: the higher of the two in each partition, never down."""
+    def raised_to(self, generation: int, batch: int, ends: Mapping[int, int], beside: tuple[str, ...] = ()) -> "Tidemark":
+        """P3.5: the higher of the two in each partition, never down. `beside`: the sinks that get this batch."""
         offsets = {
             partition: max(self.next_offset(partition), ends.get(partition, 0)) for partition in sorted({*self.offsets, *ends})
         }
-        return self.model_copy(update={"generation": generation, "batch": batch, "offsets": offsets})
+        apart = {number: end for number, end in self.apart.items() if end > offsets.get(number, 0)}
+        moved = {"generation": generation, "batch": batch, "offsets": offsets, "beside": beside, "apart": apart}
+        return self.model_copy(update=moved)
 
 
 class LedgerLine(_Part):

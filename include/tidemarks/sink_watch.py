@@ -56,4 +56,5 @@ class SinkWatch:
             return moved
         if note.builds_on != state.tidemark:
             return None
-        return replace(moved, note=note, changes=(), restored=state.restored and note.kind is Kind.ADOPT)
+        unseen = tuple(change for change in state.changes if change.version > note.looked)
+        return replace(moved, note=note, changes=unseen, restored=state.restored and note.kind is not Kind.BATCH)

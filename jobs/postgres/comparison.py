@@ -4,20 +4,18 @@ Values are compared by the database itself, in the types of its columns: every o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 
 from include.contract.stream_spec import PostgresUpsert
 from include.control.window_contents import Segment
-from jobs.differences import CHANGED, LOST, NAMED, STRANGE
+from jobs.differences import CHANGED, LOST, NAMED, STALE, STRANGE
+from jobs.per_partition import PerPartition
 from jobs.postgres.statements import KEPT_BY_BATCH, NEWER_BY, Statements
 from jobs.postgres.wanted_table import names
 
-STALE = "older in the table than in Kafka"
 OF_A_REPLAY = ("_generation", "_batch_id")  # another in each delivery
-PerPartition = dict[int, dict[str, Any]]
 
 
 def within(segments: Iterable[Segment], partition: str, offset: str) -> Composed:

@@ -1,20 +1,25 @@
 """A table of PostgreSQL that only the newest generation of its stream writes: fence, adoption, and who may commit (P1.2, P5)."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from psycopg2.extensions import cursor as Cursor
 from pyspark.errors import PySparkException
+from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
 from include.contract.connections import read_connection
+from include.contract.exit_class import ExitClass
 from include.contract.places import DatabaseTable
 from include.contract.stream_spec import PostgresSink
 from include.control.generations import Generation
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.postgres_connection import DatabaseDown, connect, told
 from include.tidemarks.postgres_log import target_of
+from include.tidemarks.sink_failure import at_sink
 from include.tidemarks.sink_state import SinkState, read_sink
+from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.postgres.books import append_commit, application_name, digest_of, end_older_sessions, lock_owner, make_books, make_owner
 from jobs.postgres.open_batch import OpenPostgresBatch
@@ -23,12 +28,16 @@ from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.table_check import check_table, make_or_check
 from jobs.postgres.text_forms import PLACES
 from jobs.postgres.wanted_table import wanted_table
-from jobs.sink import SinkWentBack, check_that_it_was_us, fenced, make_note
+from jobs.sink import NOTHING, SinkWentBack, check_that_it_was_us, fenced, make_note
 
+NOT_COMMITTED = "Nothing of the batch in hand was committed to it."
+TOLD_BY_EXECUTOR = re.compile(r"(?:(?:DatabaseDown: )+|psycopg2\.[\w.]+: )(.+)")
 UNKNOWN_OUTCOME = "The transaction in hand was committed as a whole or not at all; the tidemark in the table says which."
 
 
 class PostgresTableSink:
+    refuses, why_it_refuses = NOTHING, ""  # the database itself refuses, row by row
+
     def __init__(
         self,
         place: DatabaseTable,
@@ -51,6 +60,7 @@ class PostgresTableSink:
         self.wanted = wanted_table(place, settings, shape)
         self.staged = staged_columns(settings, shape.names)
         self.shape = shape
+        self.derived: dict[str, Column] = {}
         self._digest = digest_of(self.target)
         self._where = read_connection(place.connection)
         self._version = -1
@@ -73,7 +83,8 @@ class PostgresTableSink:
         return [*PLACES, *self.staged]
 
     def state(self) -> SinkState:
-        return read_sink(self.place, self.stream, self.sink)
+        with self._named():
+            return read_sink(self.place, self.stream, self.sink)
 
     def fence(self) -> None:
         is_first = self.state().note is None
@@ -92,7 +103,8 @@ class PostgresTableSink:
                 self._version = there.version
                 return
             self._append(cursor, make_note(self, Kind.FENCE, there.version, first=is_first), there.version, rows=0)
-        self.staging.drop_older()
+        with self._named():
+            self.staging.drop_older()
 
     def adopt(
         self,
@@ -169,7 +181,8 @@ class PostgresTableSink:
         """Whoever takes the sink over ends our sessions, those of executors too, and drops our staging table; that is how we
         would hear of it."""
         try:
-            yield
+            with self._named():
+                yield
         except (DatabaseDown, PySparkException) as down:
             with suppress(DatabaseDown):
                 if (newer := self.state().generation) > self.generation.number:
@@ -177,10 +190,22 @@ class PostgresTableSink:
             raise
 
     @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Also where an executor's own Python was told so: Spark passes it on as text."""
+        with at_sink(self.stream, self.sink, self.place):
+            try:
+                yield
+            except PySparkException as error:
+                said = TOLD_BY_EXECUTOR.search(str(error))
+                if said is None or classify(error) is not ExitClass.INFRASTRUCTURE:
+                    raise
+                raise DatabaseDown(f"on an executor, {said.group(1)}", state=NOT_COMMITTED) from error
+
+    @contextmanager
     def transaction(self) -> Iterator[Cursor]:
         """A connection of its own, so nothing is left of an outage."""
         name = application_name(self._digest, self.generation.number, self.stream)
-        with told(self._where, UNKNOWN_OUTCOME), closing(connect(self._where, name)) as connection:
+        with self._named(), told(self._where, UNKNOWN_OUTCOME), closing(connect(self._where, name)) as connection:
             cursor = connection.cursor()
             yield cursor
             connection.commit()

@@ -13,38 +13,34 @@ from pyspark.sql import functions as F
 from include.contract.connections import read_connection
 from include.contract.places import DatabaseTable
 from include.contract.stream_spec import PostgresInsertNew, PostgresUpsert
-from include.control.window_contents import Counted, Difference
+from include.control.window_contents import Difference
 from include.tidemarks.postgres_connection import connect, first_line, told
 from include.tidemarks.postgres_log import target_of
 from jobs.differences import STRANGE, ranges_of
-from jobs.measuring import GOOD, Group, Sides
-from jobs.per_partition import add_up, quarantined_per_partition, records_per_partition
+from jobs.made_by import Group
+from jobs.measuring import GOOD, Sides
+from jobs.per_partition import PerPartition, quarantined_per_partition, records_per_partition
 from jobs.postgres.books import digest_of
 from jobs.postgres.columns_there import columns_there
-from jobs.postgres.comparison import Comparison, PerPartition, count_rejects
+from jobs.postgres.comparison import Comparison, count_rejects
 from jobs.postgres.staging import Staged, Staging
 from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.text_forms import as_texts
 from jobs.postgres.wanted_table import wanted_table
+from jobs.window_counts import WindowCounts
 
 APPLICATION = "tidemark recounts"
 
 
-class PostgresCounting:
+class PostgresCounting(WindowCounts):
     """What every kind of PostgreSQL sink has in common."""
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: Sides, *, compacted: bool) -> None:
+        super().__init__(sides, compacted=compacted)
         assert isinstance(sides.place, DatabaseTable)  # noqa: S101 - its settings say so
-        self.sides = sides
         self.place = sides.place
         self.where = read_connection(sides.place.connection)
         self.target = target_of(sides.place)
-        self.counted: dict[int, Counted] = {}
-        self.differences: list[Difference] = []
-        self.findings: list[str] = []
-        self.keys = 0
-        self.distinct_keys = 0
-        self.newest_ms: int | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[Cursor]:
@@ -57,23 +53,19 @@ class PostgresCounting:
             yield cursor
             connection.rollback()
 
-    def add(self, group: Group, records: DataFrame, *of_sink: PerPartition) -> None:
+    def add_group(self, group: Group, records: DataFrame, *of_sink: PerPartition) -> None:
         of_kafka = records_per_partition(records.withColumn("hash", F.lit(0)))
-        of_quarantine = quarantined_per_partition(self.sides.quarantined(group.segments))
-        for number in {one.partition for one in group.segments}:
-            found = {name: value for side in (of_kafka, of_quarantine, *of_sink) for name, value in side.get(number, {}).items()}
-            self.counted[number] = add_up(self.counted.get(number, Counted()), Counted.model_validate(found))
-        newest = (records.where(F.col("fate") == GOOD).agg(F.max(F.unix_millis("_kafka_timestamp"))).first() or [None])[0]
-        self.newest_ms = max((one for one in (self.newest_ms, newest) if one is not None), default=None)
+        of_quarantine = quarantined_per_partition(self.sides.quarantined([group]))
+        self.add({one.partition for one in group.segments}, of_kafka, of_quarantine, *of_sink)
+        self.see_time_of(records.where(F.col("_fate") == GOOD))
 
 
 class KeyedCounting(PostgresCounting):
     """Of a table whose rows are records, one for each key."""
 
     def __init__(self, sides: Sides, settings: PostgresInsertNew | PostgresUpsert, *, compacted: bool) -> None:
-        super().__init__(sides)
+        super().__init__(sides, compacted=compacted)
         self._settings = settings
-        self._compacted = compacted
 
     def count(self, group: Group) -> None:
         records = self.sides.records(group.spec, group.segments).persist(StorageLevel.MEMORY_AND_DISK)
@@ -81,7 +73,7 @@ class KeyedCounting(PostgresCounting):
             with self._staged(group, records) as (staging, staged), self.snapshot() as cursor:
                 in_table = self._compare(cursor, group, staging, staged)
                 rejects = count_rejects(cursor, self.target, self.sides.window.epoch, group.segments)
-            self.add(group, records, in_table, rejects)
+            self.add_group(group, records, in_table, rejects)
         finally:
             records.unpersist()
 
@@ -95,7 +87,7 @@ class KeyedCounting(PostgresCounting):
             connection.commit()
         staging.drop_older()
         try:
-            yield staging, staging.write(as_texts(records.where(F.col("fate") == GOOD), group.spec.shape, columns))
+            yield staging, staging.write(as_texts(records.where(F.col("_fate") == GOOD), group.spec.shape, columns))
         finally:
             staging.drop()
 
@@ -116,10 +108,9 @@ class KeyedCounting(PostgresCounting):
             cursor.connection.rollback()
             return {}
         if unique := self.sides.stream.spec.reconcile.unique:
-            rows, distinct = comparison.keys(unique)
-            self.keys, self.distinct_keys = self.keys + rows, self.distinct_keys + distinct
+            self.add_keys(*comparison.keys(unique))
         for kind, partition, records, offsets in comparison.differences():
-            if self._compacted and kind == STRANGE:  # Kafka may have deleted the record: that tells nothing (P7.3)
+            if self.compacted and kind == STRANGE:  # Kafka may have deleted the record: that tells nothing (P7.3)
                 continue
             example = self.sides.key_of(group.spec, partition, offsets[0], self._settings.key)
             ranges = tuple(ranges_of(offsets))

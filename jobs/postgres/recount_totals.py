@@ -12,21 +12,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.contract.catalog import Stream
-from include.contract.fingerprint import from_snapshot, spec_hash
 from include.contract.stream_spec import PostgresTotals
 from include.control.database import ControlDatabase
-from include.control.generations import read_spec
 from include.control.window_contents import Segment
 from include.topics.topic import TopicState
-from jobs.measuring import GOOD, Group, Sides, Spec, outside, within
+from jobs.made_by import Group, Spec, find_spec
+from jobs.measuring import GOOD, PLACE, Sides, outside, within
 from jobs.postgres.columns_there import columns_there
 from jobs.postgres.comparison import count_rejects
 from jobs.postgres.recount import PostgresCounting
 from jobs.postgres.totals_comparison import differing, expect_totals
 from jobs.postgres.wanted_table import WantedTable, wanted_table
 
-PLACE = ["_partition", "_offset"]
 TOLD = 5
 # The ledger's lines, joined where one spec made the next one's rows too.
 DELIVERED = """
@@ -50,9 +47,8 @@ SELECT count(*) FROM tidemark.sink_commit WHERE target = %(target)s AND note::js
 
 class TotalsCounting(PostgresCounting):
     def __init__(self, sides: Sides, settings: PostgresTotals, *, compacted: bool) -> None:
-        super().__init__(sides)
+        super().__init__(sides, compacted=compacted)
         self._settings = settings
-        self._compacted = compacted
         self._kept: list[tuple[Group, DataFrame]] = []  # the window's records, which are read once
 
     def count(self, group: Group) -> None:
@@ -61,10 +57,10 @@ class TotalsCounting(PostgresCounting):
         self._kept.append((group, records))
         with self.snapshot() as cursor:
             rejects = count_rejects(cursor, self.target, self.sides.window.epoch, group.segments)
-        self.add(group, records, rejects)
+        self.add_group(group, records, rejects)
 
-    def count_all(self, state: TopicState | None, control: ControlDatabase) -> dict[int, str]:
-        """Compares the totals. Returns the partitions that Kafka cannot tell of any more, and why."""
+    def finish(self, state: TopicState | None, control: ControlDatabase) -> Mapping[int, str]:
+        """Compares the totals."""
         try:
             return self._count_all(state, control)
         finally:
@@ -83,7 +79,8 @@ class TotalsCounting(PostgresCounting):
             (others,) = cursor.fetchone() or (0,)
             if not segments:
                 return {}
-            specs = {made_by: self._spec(control, made_by) for made_by in {one.spec_hash for one in segments}}
+            hashes = {one.spec_hash for one in segments}
+            specs = {made_by: find_spec(self.sides.spark, control, self.sides.stream, made_by) for made_by in hashes}
             unknown = self._out_of_reach(state, segments, others) or self._added_otherwise(segments, specs)
             if not unknown:
                 self._compare(cursor, segments, {made_by: spec for made_by, spec in specs.items() if spec})
@@ -103,7 +100,7 @@ class TotalsCounting(PostgresCounting):
     def _out_of_reach(self, state: TopicState | None, segments: list[Segment], other_epochs: int) -> dict[int, str]:
         if state is None or state.topic_id != self.sides.window.topic_id or other_epochs:
             return {one.partition: "the totals hold records of a topic that is gone" for one in segments}
-        if self._compacted:
+        if self.compacted:
             return {
                 one.partition: "the topic is compacted: Kafka does not have every record that was added up" for one in segments
             }
@@ -113,13 +110,6 @@ class TotalsCounting(PostgresCounting):
             for number, start in first.items()
             if state.earliest.get(number, 0) > start
         }
-
-    def _spec(self, control: ControlDatabase, made_by: str) -> Spec | None:
-        kept = read_spec(control, self.sides.stream.name, made_by)
-        stream: Stream | None = from_snapshot(kept) if kept else None
-        if stream is None and made_by == spec_hash(self.sides.stream):
-            stream = self.sides.stream
-        return Spec(self.sides.spark, stream) if stream else None
 
     def _compare(self, cursor: Cursor, segments: list[Segment], specs: dict[str, Spec]) -> None:
         newest = next(iter(specs.values()))
@@ -137,14 +127,14 @@ class TotalsCounting(PostgresCounting):
                 if (mine := [one for one in others if one.spec_hash == made_by])
             ),
         ]
-        good = reduce(DataFrame.unionByName, records).where(F.col("fate") == GOOD)
+        good = reduce(DataFrame.unionByName, records).where(F.col("_fate") == GOOD)
         accepted = good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_anti")
         expect_totals(cursor, there, self._add_up(accepted))
         self._tell(cursor, wanted)
 
     def _records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         needed = dict.fromkeys([*self._settings.key, *self._settings.sum, *self._settings.min, *self._settings.max])
-        return self.sides.records(spec, segments).select(*PLACE, "_kafka_timestamp", "fate", *needed)
+        return self.sides.records(spec, segments).select(*PLACE, "_kafka_timestamp", "_fate", *needed)
 
     def _rejected(self, cursor: Cursor) -> DataFrame:
         cursor.execute(

@@ -8,10 +8,12 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from delta.tables import DeltaTable
+from deltalake import DeltaTable as DeltaFiles
 from pyspark.sql import SparkSession
 
 from include.contract.exit_class import StreamFailure
@@ -19,9 +21,9 @@ from include.local_stack.home import StackHome
 from include.local_stack.stack import Stack
 from include.tidemarks.sink_state import TidemarkBroken
 from include.topics.topic import Topic
-from jobs.batch import TopicChanged
 from jobs.failpoints import Failpoint, FailpointReached
 from jobs.sink import Fenced, SinkWentBack
+from jobs.topic_watch import TopicChanged
 from tests.checker import problems
 from tests.streams import TrialStream, at, crash, once
 from tests.warm_jvm import borrowed
@@ -69,6 +71,22 @@ def crash_between_two_sinks_then_another_file(stack: Stack, spark: SparkSession,
     differ = [place for place in rows[0] if rows[0][place] != rows[1].get(place)]
     told = [f"{len(differ)} records are other rows in one sink than in the other"] if differ else []
     return [*told, *_problems_of_both(stream)]
+
+
+def a_sink_is_added_from_earliest_then_crash_and_another_file(stack: Stack, spark: SparkSession, folder: Path) -> list[str]:
+    """What it lacks was made without it, by a file that does not know it; its bad records are in the quarantine already."""
+    stream = TrialStream(stack, folder)
+    stream.send(300, bad=6)
+    stream.run(spark)
+    _two_sinks(stream, begin="earliest", max_records_per_batch=120)
+    with at(Failpoint.AFTER_COMMIT, crash):
+        _expect_crash(stream, spark)
+    _two_sinks(stream, select={"day": "date(ts)", "amount_cents": "cast(amount * 200 as bigint)"})
+    stream.send(30)
+    stream.run(spark)
+    kept = Counter(_place(row) for row in DeltaFiles(stream.quarantine).to_pyarrow_table().to_pylist())
+    again = [place for place, times in kept.items() if times > 1]
+    return [*([f"{len(again)} quarantined again for the added sink"] if again else []), *_problems_of_both(stream)]
 
 
 def an_older_driver_goes_on_after_a_newer_one(stack: Stack, spark: SparkSession, folder: Path) -> list[str]:
@@ -169,6 +187,7 @@ SCENARIOS: dict[str, Scenario] = {
         crash_between_two_sinks_then_larger_batches,
         crash_between_two_sinks_of_the_first_batch_from_latest,
         crash_between_two_sinks_then_another_file,
+        a_sink_is_added_from_earliest_then_crash_and_another_file,
         an_older_driver_goes_on_after_a_newer_one,
         a_zombie_commits_while_its_successor_takes_over,
         crash_right_after_the_sinks_commit,
@@ -238,8 +257,9 @@ def _place(row: dict[str, object]) -> tuple[object, object]:
     return row["_partition"], row["_offset"]
 
 
-def _two_sinks(stream: TrialStream, select: dict[str, str] | None = None, **source: object) -> None:
+def _two_sinks(stream: TrialStream, select: dict[str, str] | None = None, begin: str | None = None, **source: object) -> None:
     sinks = {name: sink | {"table": str(sink["table"]).format(name=stream.name)} for name, sink in TWO_SINKS.items()}
+    sinks["also"] |= {"from": begin} if begin else {}
     changes = {f"source__{key}": value for key, value in source.items()}
     stream.write_file(sinks=sinks, **changes, **({"select": select} if select else {}))
 

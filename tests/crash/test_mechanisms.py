@@ -35,8 +35,8 @@ class Mechanism:
     patches: tuple[tuple[str, str, str], ...]
 
 
-QUARANTINE_STEP = """        if keep_bad and counting.bad_above_lowest:  # P3.3
-            keep_bad(moved, bad=counting.bad_above_lowest, read=counting.read_above_lowest)
+QUARANTINE_STEP = """        if refused := counting.refused:  # P3.3
+            self._quarantine.insert(batch.records, batch.lowest, moved, refused, counting.read_above_lowest)
 """
 ADOPTION = "            pinned=pinned,\n        )\n        self._commit(transaction, note)"
 MECHANISMS = [
@@ -71,7 +71,25 @@ MECHANISMS = [
         "uneven sinks are levelled under the old spec",
         "P2",
         scenarios.crash_between_two_sinks_then_another_file,
-        (("include/start_plan/plan.py", "return made_by if made_by != spec_hash else None", "return None"),),
+        (("include/start_plan/levels.py", "return made_by if made_by != spec_hash else None", "return None"),),
+    ),
+    Mechanism(
+        "what others got without a sink is not levelled",
+        "P2",
+        scenarios.a_sink_is_added_from_earliest_then_crash_and_another_file,
+        (
+            (
+                "include/start_plan/levels.py",
+                "max(offsets.get(number, 0), apart.get(name, {}).get(number, 0)) < end",
+                "offsets.get(number, 0) < end",
+            ),
+        ),
+    ),
+    Mechanism(
+        "a quarantined record is known by what judged it",
+        "P3.3",
+        scenarios.a_sink_is_added_from_earliest_then_crash_and_another_file,
+        (("jobs/quarantine.py", "self._judged_by = judging_hash(stream)", "self._judged_by = table.spec_hash"),),
     ),
     Mechanism(
         "quarantine before the sinks",
@@ -90,7 +108,7 @@ MECHANISMS = [
         "quarantined only if absent",
         "P3.3",
         scenarios.crash_after_the_quarantine,
-        (("jobs/quarantine.py", 'return rows.join(F.broadcast(known), list(COORDINATES), "left_anti")', "return rows"),),
+        (("jobs/quarantine.py", '.join(F.broadcast(known), is_same, "left_anti")', ""),),
     ),
     Mechanism(
         "a tidemark holds only if the one it builds on is there",
@@ -102,7 +120,7 @@ MECHANISMS = [
         "the topic's id is checked before a commit",
         "P1.6",
         scenarios.the_topic_is_made_anew_before_the_commit,
-        (("jobs/batch.py", "if there != self._topic_id:", "if False:"),),
+        (("jobs/topic_watch.py", "if there != self._topic_id:", "if False:"),),
     ),
     Mechanism(
         "offsets are compared within one epoch",

@@ -49,7 +49,7 @@ def test_an_executor_that_dies_inside_its_copy_adds_nothing_twice(
     stream.send_orders(300)
     with lent(spark) as jvm:
         driver = stream.start(failpoint=f"{Failpoint.IN_COPY}=stop", jvm=jvm)
-        wait_for("an executor to stop inside its COPY", lambda: bool(copying(warehouse)), 60)
+        wait_for("an executor to stop inside its COPY", lambda: bool(copying(warehouse)), 120)
         for worker in copying(warehouse):
             worker.kill()
         assert driver.wait(60) == ExitClass.INFRASTRUCTURE.code, stream.log()

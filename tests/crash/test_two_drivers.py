@@ -12,7 +12,6 @@ from include.contract.exit_class import ExitClass
 from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
 from jobs.failpoints import Failpoint
-from jobs.levelling import CannotLevel
 from jobs.sink import Fenced, SchemaDiffers
 from tests.running import wait_for
 from tests.streams import TrialStream, at, once
@@ -41,12 +40,9 @@ def _is_stopped(pid: int) -> bool:
     return psutil.Process(pid).status() == psutil.STATUS_STOPPED
 
 
-def test_of_two_starts_at_once_one_wins(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
-    """Both have taken a generation before either fences."""
-    stream = TrialStream(stack, tmp_path)
-    stream.send(400)
-    both = threading.Barrier(2)
-    outcomes: list[str] = []
+def both_start_at_once(stream: TrialStream, spark: SparkSession) -> list[str]:
+    """How each of two drivers ended that have both taken a generation before either fences."""
+    both, outcomes = threading.Barrier(2), []
 
     def drive() -> None:
         try:
@@ -61,6 +57,13 @@ def test_of_two_starts_at_once_one_wins(stack: Stack, spark: SparkSession, tmp_p
             thread.start()
         for thread in threads:
             thread.join(120)
+    return outcomes
+
+
+def test_of_two_starts_at_once_one_wins(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    stream = TrialStream(stack, tmp_path)
+    stream.send(400)
+    outcomes = both_start_at_once(stream, spark)
     generations = [note["generation"] for note in stream.notes()]
     assert generations == sorted(generations)  # after the fence of the higher number the lower one commits nothing
     assert max(generations) == 2
@@ -117,24 +120,4 @@ def test_a_number_that_another_deployment_took_is_not_used(stack: Stack, spark: 
     with at(Failpoint.AFTER_GENERATION, once(other_deployment_starts)):
         stream.run(spark)
     assert [note["generation"] for note in stream.notes() if note["kind"] == "fence"] == [1, 2]
-    assert stream.problems() == []
-
-
-def test_a_sink_that_is_put_back_when_the_others_have_gone_on_is_refused(
-    stack: Stack, spark: SparkSession, tmp_path: Path
-) -> None:
-    stream = TrialStream(stack, tmp_path)
-    lake = {"kind": "delta_append", "table": stream.name, "partition_by": ["day"]}
-    both = {"also": {"kind": "delta_append", "table": f"{stream.name}_also"}, "lake": lake}
-    for sinks in (both, {"lake": lake}):
-        stream.write_file(sinks=sinks)
-        stream.send(30)
-        stream.run(spark)
-    stream.write_file(sinks=both)
-    with pytest.raises(CannotLevel, match="does not have all of them"):
-        stream.run(spark)
-    assert len(stream.rows("_also")) == 30
-    stream.write_file(sinks={"lake": lake})
-    stream.send(30)
-    stream.run(spark)
     assert stream.problems() == []

@@ -1,4 +1,4 @@
-"""The exact spark-submit command of a driver, for each kind of Spark connection.
+"""The exact spark-submit command of a driver, for each kind of Spark connection, and of a job that a DAG submits.
 
 Rewritten by `make test ARGS="tests/dags --rewrite"`. Every supervised stream of the tests runs by the local one; the standalone
 one is run in tests/integration/supervision/test_standalone_master.py.
@@ -31,8 +31,22 @@ except TidemarkError as error:
     print(json.dumps({"refused": str(error)}))
 """
 
+BUILD_JOB = """
+import json, sys
+from types import SimpleNamespace
+from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+dag = DagBag(dag_folder=sys.argv[2]).dags["maintain_tables"]
+(task,) = dag.tasks
+def tell(self, application): print(json.dumps({"arguments": self._build_spark_submit_command(application)}))
+SparkSubmitHook.submit = tell
+context = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "params": {"stream": sys.argv[1], "dry_run": True}}
+task.render_template_fields(context)
+task.execute(context)
+"""
 
-def build(home: Path, spark: str | None, stream: str = "orders_raw") -> dict[str, object]:
+
+def build(home: Path, spark: str | None, stream: str = "orders_raw", how: str = BUILD) -> dict[str, object]:
     control = json.dumps({"conn_type": "postgres", "host": "db", "login": "tidemark", "password": SECRET, "schema": "tidemark"})
     connections = {
         "AIRFLOW_CONN_KAFKA_MAIN": '{"conn_type": "kafka", "host": "broker", "port": 9092}',
@@ -48,7 +62,12 @@ def build(home: Path, spark: str | None, stream: str = "orders_raw") -> dict[str
     plain = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment = {**plain, **connections, **airflow, "PYTHONPATH": str(PROJECT), "TIDEMARK_HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-c", BUILD, stream], env=environment, cwd=PROJECT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", how, stream, str(PROJECT / "dags" / "maintain_tables.py")],
+        env=environment,
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -77,6 +96,15 @@ def test_the_command_of_a_driver(master: str, tmp_path: Path, request: pytest.Fi
     built = build(tmp_path, MASTERS[master])
     command = readable(built["arguments"])  # type: ignore[arg-type]
     golden = GOLDEN / f"{master}.txt"
+    if request.config.getoption("--rewrite"):
+        golden.write_text(command)
+    assert command == golden.read_text()
+    assert SECRET not in command
+
+
+def test_the_command_of_a_job(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    command = readable(build(tmp_path, MASTERS["local"], how=BUILD_JOB)["arguments"])  # type: ignore[arg-type]
+    golden = GOLDEN / "maintain_tables.txt"
     if request.config.getoption("--rewrite"):
         golden.write_text(command)
     assert command == golden.read_text()

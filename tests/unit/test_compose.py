@@ -15,7 +15,7 @@ import yaml
 from include.contract.catalog import load_streams
 from include.contract.connections import Connection, variable_name
 from include.contract.environment import load_environment
-from include.contract.stream_spec import DeltaAppend
+from include.contract.stream_spec import LakeTable
 from include.local_stack.compose_env import NAMES, main, write_env
 from include.local_stack.postgres import program
 from include.local_stack.prepare import UV
@@ -101,7 +101,7 @@ def test_every_connection_that_the_environment_names_is_there(compose: Compose) 
     named = load_environment("small_host")
     wanted = (named.spark, named.kafka, named.control)
     sinks = [sink for stream in load_streams().values() for sink in stream.spec.sinks.values()]
-    ids = {*(one.connection for one in wanted), *(sink.connection for sink in sinks if not isinstance(sink, DeltaAppend))}
+    ids = {*(one.connection for one in wanted), *(sink.connection for sink in sinks if not isinstance(sink, LakeTable))}
     variables = {variable_name(one) for one in (*ids, named.housekeeping.airflow_connection)}
     given = compose["services"]["scheduler"]["environment"]
     assert variables == {variable for variable in given if variable.startswith("AIRFLOW_CONN_")}

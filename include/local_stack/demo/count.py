@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from psycopg2.extensions import connection as PostgresConnection
 from psycopg2.sql import SQL, Identifier
 
@@ -25,11 +26,12 @@ class Count:
     filtered: int
     delivered_twice: int
     lost: int
+    superseded: int = 0  # not the newest of its key, where the newest alone is kept
     named: tuple[str, ...] = ()
 
     @property
     def is_balanced(self) -> bool:
-        return not self.named and self.produced == self.delivered + self.quarantined + self.filtered
+        return not self.named and self.produced == self.delivered + self.quarantined + self.filtered + self.superseded
 
 
 def count(sent: Sent, table: Path, quarantine: Path) -> Count:
@@ -61,6 +63,29 @@ def count_totals(sent: Sent, connection: PostgresConnection, table: str, quarant
         delivered_twice=sum(-number for number in missing.values() if number < 0),
         lost=sum(number for number in missing.values() if number > 0),
         named=(f"{len(differ):,} users have other totals (orders, cents): {shown}",) if differ else (),
+    )
+
+
+def count_newest(sent: Sent, table: Path, quarantine: Path) -> Count:
+    """A table of the lake that holds the newest order of each user. Read by a query: deltalake's other way knows no rows that are
+    marked as deleted."""
+    found = (
+        QueryBuilder().register("latest", DeltaTable(table)).execute("SELECT user_id, event_id FROM latest WHERE NOT _deleted")
+    )
+    rows = [(row["user_id"], row["event_id"]) for row in pa.table(found.read_all()).to_pylist()]
+    there, wanted = dict(rows), {user: identity for user, (_, _, identity) in sent.newest_of.items()}
+    differ = sorted(user for user in {*there, *wanted} if there.get(user) != wanted.get(user))
+    kept = {place for place, _ in _places(quarantine, "_reason")}
+    shown = "; ".join(f"{user}: {there.get(user)} instead of {wanted.get(user)}" for user in differ[:NAMED])
+    return Count(
+        produced=sent.total,
+        delivered=len(there.items() & wanted.items()),
+        quarantined=len(kept & sent.broken),
+        filtered=len(sent.filtered - kept),
+        delivered_twice=len(rows) - len(there),
+        lost=len(differ),
+        superseded=len(sent.good) - len(wanted),
+        named=(f"{len(differ):,} users have another newest order: {shown}",) if differ or len(rows) > len(there) else (),
     )
 
 

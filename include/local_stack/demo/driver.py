@@ -17,7 +17,7 @@ from include.local_stack.drivers import running_drivers
 from include.local_stack.stack import Stack
 from include.processes.by_environment import find_processes
 
-LOOK_SECONDS = 0.002
+LOOK_SECONDS, STARE_SECONDS = 0.1, 0.002  # the moment between two commits is short
 INTO_A_BATCH_SECONDS = 2  # of the ten that the first one takes: decoded, half written
 
 
@@ -64,7 +64,7 @@ class DemoDriver:
                     return self._kill(pids, newest.generation, newest.number, proof)
 
     def _wait_for_commit_after(self, version: int) -> None:
-        _wait("the next commit", lambda: self._first.version() > version, 60)
+        _wait("the next commit", lambda: self._first.version() > version, 60, STARE_SECONDS)
 
     def wait_for_successor(self, seconds: float) -> float:
         """How long it took from the kill to the first batch that a new generation brought to every sink."""
@@ -133,7 +133,7 @@ class _Stopped:
                 os.kill(pid, number)
 
 
-def _wait(what: str, condition: Callable[[], bool], seconds: float) -> None:
+def _wait(what: str, condition: Callable[[], bool], seconds: float, look_every: float = LOOK_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -142,4 +142,4 @@ def _wait(what: str, condition: Callable[[], bool], seconds: float) -> None:
                 state="Its stack is stopped; its data stays in var/demo.",
                 next_step="Read var/demo/logs, above all the driver's log in logs/streams; then run `make demo` again.",
             )
-        time.sleep(LOOK_SECONDS)
+        time.sleep(look_every)

@@ -34,6 +34,7 @@ class Sent:
     filtered: set[tuple[int, int]] = field(default_factory=set)
     orders_of: Counter[str] = field(default_factory=Counter)  # by user, as the cents
     cents_of: Counter[str] = field(default_factory=Counter)
+    newest_of: dict[str, tuple[str, tuple[int, int], str]] = field(default_factory=dict)  # by user: time, place and id
 
     @property
     def total(self) -> int:
@@ -70,7 +71,7 @@ def _send(producer: Producer, sent: Sent, number: int) -> None:
         value, heard = _order(identity, number, 0), _keep_in(sent.filtered)
     else:
         cents = 1 + number % 9_999
-        value, heard = _order(identity, number, cents), _keep_as(sent, identity, _user(number), cents)
+        value, heard = _order(identity, number, cents), _keep_as(sent, identity, number, cents)
     while True:
         try:
             producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=heard)
@@ -89,12 +90,17 @@ def _keep_in(places: set[tuple[int, int]]) -> Any:
     return heard
 
 
-def _keep_as(sent: Sent, identity: str, user: str, cents: int) -> Any:
+def _keep_as(sent: Sent, identity: str, number: int, cents: int) -> Any:
+    user = _user(number)
+
     def heard(error: Any, message: Any) -> None:
         if error is None:
-            sent.good[message.partition(), message.offset()] = identity
+            place = message.partition(), message.offset()
+            sent.good[place] = identity
             sent.orders_of[user] += 1
             sent.cents_of[user] += cents
+            newest = (_time(number), place, identity)
+            sent.newest_of[user] = max(newest, sent.newest_of.get(user, newest))
 
     return heard
 
@@ -103,12 +109,16 @@ def _user(number: int) -> str:
     return f"user-{number % 5_000}"
 
 
+def _time(number: int) -> str:
+    return f"2026-{1 + number % 3:02d}-15T10:00:{number % 60:02d}Z"
+
+
 def _order(identity: str, number: int, cents: int) -> bytes:
     order = {
         "event_id": identity,
         "user_id": _user(number),
         "amount": cents / 100,
-        "ts": f"2026-{1 + number % 3:02d}-15T10:00:{number % 60:02d}Z",
+        "ts": _time(number),
         "note": None,
     }
     return json.dumps(order).encode()

@@ -8,7 +8,8 @@ from include.contract.fingerprint import spec_hash
 from include.control.desired import read_pause, set_desired
 from include.control.incidents import close_incidents
 from include.start_plan.approvals import Approvals, ApprovedLoss
-from include.start_plan.plan import StartPlan, Verdict
+from include.start_plan.objection import Verdict
+from include.start_plan.plan import StartPlan
 from include.start_plan.render import render_plan
 from include.start_plan.world import World
 from include.supervision.ground import Ground

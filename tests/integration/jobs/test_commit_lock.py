@@ -46,6 +46,17 @@ def test_a_commit_waits_for_the_one_that_is_under_way(spark: SparkSession, table
     assert versions == [1]
 
 
+def test_who_holds_the_lock_may_commit_and_another_thread_may_not(spark: SparkSession, table: str) -> None:
+    other = threading.Thread(target=lambda: commit(spark, table, 2))
+    with commit_lock.commit_lock(spark, table):
+        assert commit(spark, table, 1) == 1
+        other.start()
+        other.join(1)
+        assert other.is_alive()
+    other.join(30)
+    assert DeltaTable(table).version() == 2
+
+
 def test_a_commit_that_is_never_ended_is_told(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_lock, "PATIENCE_SECONDS", 0.2)
     with held(table), pytest.raises(TableLocked, match="stopped in the middle of a commit") as locked:

@@ -10,11 +10,11 @@ import yaml
 
 from include.contract.__main__ import EDITOR_SCHEMAS
 from include.contract.catalog import config_folder, load_streams, read_catalog
-from include.contract.fingerprint import snapshot, spec_hash
+from include.contract.fingerprint import from_snapshot, judging_hash, snapshot, spec_hash
 from include.contract.problems import StreamFilesInvalid
 
 STREAM = "streams/orders_raw.yaml"
-ROWS, TOTALS = "streams/orders_to_postgres.yaml", "streams/user_metrics.yaml"
+ROWS, TOTALS, LATEST = "streams/orders_to_postgres.yaml", "streams/user_metrics.yaml", "streams/orders_latest.yaml"
 SCHEMA = "schemas/order.yaml"
 
 
@@ -58,9 +58,10 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "owner:", "ownr:", "orders_raw.yaml:2: ownr is not a key that is known here. Did you mean 'owner'?"),
         (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
         (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
-        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
+        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or delta_merge or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
         (TOTALS, "key: [user_id]", "key: [user]", "user_metrics.yaml:14: sinks.totals.key names 'user', which is no column. Did you mean 'user_id'?"),
         (TOTALS, "sum: [amount_cents]", "summ: [amount_cents]", "user_metrics.yaml:15: sinks.totals.summ is not a key that is known here. Did you mean 'sum'?"),
+        (STREAM, "kind: delta_append,", "kind: delta_append, from: latest,", "sinks.lake.from is 'latest', but must be earliest or now"),
         (TOTALS, "count: orders", "count: user_id", "sinks.totals has the column 'user_id' a second time."),
         (TOTALS, "    sum: [amount_cents]\n    count: orders\n    max: [ts]\n", "", "sinks.totals has no totals: give it sum, count, min or max."),
         ("schemas/order.yaml", "ts: {type: timestamp,", "ts: {type: timestamp_ntz,", "sinks.warehouse: 'ts' is a time without a zone, which means another instant"),
@@ -69,6 +70,16 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (ROWS, "table: orders,", "table: user_metrics,", "which belongs to orders_to_postgres.warehouse already."),
         (ROWS, "table: orders,", "table: public.user_metrics,", "which belongs to orders_to_postgres.warehouse already."),
         (ROWS, "table: orders,", "table: a.b.c,", "sinks.warehouse.table is 'a.b.c', which does not fit"),
+        (LATEST, "key: [user_id], ", "", "orders_latest.yaml:9: sinks.latest.key is missing."),
+        (LATEST, ", order: ts", "", "orders_latest.yaml:9: sinks.latest.order is missing."),
+        (LATEST, "order: ts", "order: tss", "orders_latest.yaml:9: sinks.latest.order names 'tss', which is no column. Did you mean 'ts'?"),
+        (LATEST, "order: ts", "order: ts, deleted: gone", "sinks.latest.deleted names 'gone', which is no column."),
+        (LATEST, "order: ts", "order: ts, partition_by: [event_id]", "sinks.latest.partition_by names 'event_id', which is no part of the key: a newer row of a key would lie in another partition"),
+        (LATEST, "order: ts", "order: ts, cluster_by: [usr_id]", "sinks.latest.cluster_by names 'usr_id', which is no column. Did you mean 'user_id'?"),
+        (LATEST, "order: ts", "order: ts, purge_deleted_after: 30", "sinks.latest.purge_deleted_after is 30, which is not a positive whole number with a unit"),
+        (LATEST, "order: ts", "order: ts, schema_changes: add", "sinks.latest.schema_changes is 'add', but must be refuse or add_columns."),
+        (LATEST, "tombstones: quarantine", "tombstones: delete", "orders_latest.yaml:4: decode.tombstones is 'delete', but sink latest is ordered by ts, which a tombstone has not: use order: offset or _kafka_timestamp."),
+        (STREAM, "tombstones: quarantine", "tombstones: delete", "decode.tombstones is 'delete', but sink lake is of kind delta_append, which keeps no deletes."),
         (STREAM, "schema: order,", "schema: orders,", "orders_raw.yaml:4: decode.schema is 'orders', but there is no config/schemas/orders.yaml. Did you mean 'order'?"),
         (STREAM, "200000", "many", "source.max_records_per_batch is 'many': input should be a valid integer"),
         (STREAM, "200000", "0", "source.max_records_per_batch is 0: input should be greater than 0"),
@@ -143,7 +154,7 @@ def test_a_table_is_not_partitioned_by_a_column_of_many_values(config: Path) -> 
 def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
     (config / "streams" / "bad.yaml").write_text("description: bad\n")
     catalog = read_catalog(config)
-    assert list(catalog.streams) == ["orders_raw", "orders_to_postgres", "user_metrics"]
+    assert list(catalog.streams) == ["orders_latest", "orders_raw", "orders_to_postgres", "user_metrics"]
     assert {problem.file for problem in catalog.problems} == {"config/streams/bad.yaml"}
 
 
@@ -161,6 +172,34 @@ def test_an_editors_lock_is_passed_over_and_any_other_name_is_told(config: Path)
 def test_a_missing_folder_is_told(config: Path) -> None:
     shutil.rmtree(config / "streams")
     assert complaints(config) == ["config/streams:1: this folder is missing."]
+
+
+def test_an_order_that_could_be_a_column_or_kafkas_own_is_refused(config: Path) -> None:
+    change(config, LATEST, "order: ts", "order: offset")
+    load_streams(config)
+    change(config, LATEST, "select: {", "select: {offset: _offset, ")
+    assert "sinks.latest.order is 'offset', which means Kafka's" in complaints(config)[0]
+
+
+def test_a_key_that_does_not_compare_exactly_is_refused(config: Path) -> None:
+    change(config, SCHEMA, "note: {type: string}", "weight: {type: double}")
+    change(config, LATEST, "key: [user_id]", "key: [user_id, weight]")
+    assert "sinks.latest.key names 'weight', which is double: only a single value that compares exactly" in complaints(config)[0]
+
+
+def test_tombstones_delete_where_kafkas_key_is_the_tables(config: Path) -> None:
+    change(config, LATEST, "tombstones: quarantine", "tombstones: delete")
+    change(config, LATEST, "order: ts", "order: _kafka_timestamp")
+    assert load_streams(config)["orders_latest"].spec.tombstone_key == "user_id"
+    change(config, LATEST, "key: [user_id]", "key: [user_id, note]")
+    assert "sink latest has a key that is not one field of the schema" in complaints(config)[0]
+
+
+@pytest.mark.parametrize("more", ["cluster_by: [ts]", "schema_changes: add_columns", "purge_deleted_after: 30 days"])
+def test_how_a_table_is_looked_after_does_not_change_the_spec_hash(config: Path, more: str) -> None:
+    before = spec_hash(load_streams(config)["orders_latest"])
+    change(config, LATEST, "order: ts", f"order: ts, {more}")
+    assert spec_hash(load_streams(config)["orders_latest"]) == before
 
 
 def test_a_missing_key_is_named(config: Path) -> None:
@@ -211,6 +250,7 @@ def test_what_changes_rows_changes_the_spec_hash(config: Path, file: str, old: s
         ("orders-team", "others"),
         ("stuck_after: 5 minutes", "stuck_after: 1 hour"),
         ("every: 15 minutes", "every: 1 hour"),
+        ("kind: delta_append,", "kind: delta_append, from: now,"),
     ],
 )
 def test_what_does_not_change_rows_changes_the_snapshot_alone(config: Path, old: str, new: str) -> None:
@@ -219,6 +259,21 @@ def test_what_does_not_change_rows_changes_the_snapshot_alone(config: Path, old:
     after = load_streams(config)["orders_raw"]
     assert spec_hash(after) == spec_hash(before)
     assert snapshot(after) != snapshot(before)
+    assert from_snapshot(snapshot(after)) == after
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "judges_alike"),
+    [
+        ("table: orders", "table: orders2", True),
+        ("amount > 0", "amount >= 0", True),
+        ("tombstones: quarantine", "tombstones: filter", False),
+    ],
+)
+def test_only_what_makes_a_record_bad_changes_the_judging_hash(config: Path, old: str, new: str, judges_alike: bool) -> None:
+    before = judging_hash(load_streams(config)["orders_raw"])
+    change(config, STREAM, old, new)
+    assert (judging_hash(load_streams(config)["orders_raw"]) == before) is judges_alike
 
 
 @pytest.mark.parametrize("name", EDITOR_SCHEMAS)

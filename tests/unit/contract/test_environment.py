@@ -29,10 +29,13 @@ def test_an_unknown_environment_names_those_there_are() -> None:
         (("journal: 365 days", "journal: 365"), "housekeeping.keep.journal"),
         (("checkpoints: 3 days", "checkpoints: 3 hours"), "housekeeping.keep.checkpoints"),
         (("    progress: 14 days", "    progres: 14 days"), "housekeeping.keep.progress"),
+        (("keep_removed_files: 7 days", "keep_removed_files: 6 days"), "maintenance.keep_removed_files"),
+        (("file_size: 128 MB", "file_size: 128"), "maintenance.file_size"),
     ],
     ids=[
         *("unknown key", "wrong type", "a password", "not YAML"),
         *("retention without unit", "retention of less than a day", "retention that is missing"),
+        *("removed files kept for less than a week", "size without unit"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name(

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs import live_line
-from jobs.batch import Delivered, TopicWentBack, refuse_if_shorter
+from jobs.batch import Delivered
 from jobs.live_line import LiveLine
 
 
@@ -49,10 +49,3 @@ def test_a_line_tells_rows_rate_lag_and_forecast(clock: Clock, capsys: pytest.Ca
 def test_a_smaller_batch_than_declared_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     LiveLine("orders", 3, {0: 0}).begin(100, 200)
     assert "100 records a batch after it ran out of memory" in said(capsys)
-
-
-def test_a_topic_that_ends_before_what_was_delivered_stops_the_stream() -> None:
-    delivered = Delivered(7, 10, 10, 0, {0: 50, 1: 40})
-    refuse_if_shorter({0: 50, 1: 41, 2: 0}, delivered)
-    with pytest.raises(TopicWentBack, match="Partition 1 was delivered up to 40, but Kafka now ends at 30"):
-        refuse_if_shorter({0: 50, 1: 30}, delivered)

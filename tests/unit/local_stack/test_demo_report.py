@@ -42,7 +42,7 @@ def test_a_report_has_what_others_read_from_it() -> None:
     assert told["balanced"] is True
     assert told["streams"][0] == {
         **{"stream": "user_metrics", "sink": "lake", "produced": 100, "delivered": 90, "quarantined": 4, "filtered": 6},
-        **{"delivered_twice": 0, "lost": 0, "recovery_seconds": 24.4},
+        **{"delivered_twice": 0, "lost": 0, "superseded": 0, "recovery_seconds": 24.4},
     }
     assert [one["recovery_seconds"] for one in told["streams"]] == [24.4, 24.4, None]
     assert told["kills"] == [vars(KILLS[0])]

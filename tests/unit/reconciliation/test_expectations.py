@@ -6,27 +6,31 @@ from typing import Any
 import pytest
 
 from include.contract.catalog import load_streams
-from include.contract.stream_spec import DeltaAppend, PostgresInsertNew, PostgresTotals, PostgresUpsert
+from include.contract.stream_spec import DeltaAppend, DeltaMerge, PostgresInsertNew, PostgresTotals, PostgresUpsert
 from include.reconciliation.expectations import Expected, Frame, _of_partitions, _of_window
 from include.reconciliation.validation import validate
 
 PARTITION = {
     **{"partition": 3, "start": 0, "end": 100, "differing": 0},
     **{"booked_read": 100, "booked_delivered": 90, "booked_quarantined": 4, "booked_filtered": 6, "booked_accounted": 100},
-    **{"booked_good": 90, "booked_rejected": 0, "reject_rows": 0},
-    **{"kafka_read": 100, "kafka_good": 90, "kafka_bad": 4, "kafka_filtered": 6, "kafka_checksum": "17"},
+    **{"booked_good": 90, "booked_rejected": 0, "reject_rows": 0, "not_booked_rows": 0},
+    **{"kafka_read": 100, "kafka_good": 90, "kafka_rejected": 0, "kafka_bad": 4, "kafka_filtered": 6, "kafka_checksum": "17"},
     **{"table_rows": 90, "table_coordinates": 90, "table_checksum": "17", "quarantine_rows": 4, "quarantine_coordinates": 4},
 }
 WINDOW = {"gaps": 0, "rows_of_others": 0, "findings": 0, "repeated_keys": 0, "behind_seconds": 12.5, "waiting": 7}
 IN_DATABASE = {"connection": "warehouse", "table": "t", "key": ["k"]}
 DELTA = DeltaAppend(kind="delta_append", table="t")
+MERGE = DeltaMerge(kind="delta_merge", table="t", key=["k"], order="o")
 EXPECTED = {
     "partitions": (_of_partitions(DELTA, compacted=False), PARTITION),
     "compacted": (_of_partitions(DELTA, compacted=True), PARTITION),
+    "newest row of each key": (_of_partitions(MERGE, compacted=False), PARTITION),
+    "newest row of each key, compacted": (_of_partitions(MERGE, compacted=True), PARTITION),
     "first rows": (_of_partitions(PostgresInsertNew(kind="postgres_insert_new", **IN_DATABASE), compacted=False), PARTITION),
     "newest rows": (_of_partitions(PostgresUpsert(kind="postgres_upsert", order="o", **IN_DATABASE), compacted=False), PARTITION),
     "totals": (_of_partitions(PostgresTotals(kind="postgres_totals", count="n", **IN_DATABASE), compacted=False), PARTITION),
     "window": (_of_window(load_streams()["orders_raw"], DELTA), WINDOW),
+    "window of newest rows": (_of_window(load_streams()["orders_raw"], MERGE), WINDOW),
 }
 TWINS = [(name, number) for name, (expected, _) in EXPECTED.items() for number in range(len(expected))]
 
@@ -35,7 +39,7 @@ def broken(row: dict[str, Any], expected: Expected) -> dict[str, Any]:
     """In the column that only this expectation looks at, if there is one."""
     if expected.other is None:
         return row | {expected.column: expected.at_most + 1}
-    shared = {"table_rows", "quarantine_rows", "booked_read"}
+    shared = {"table_rows", "quarantine_rows", "booked_read", "booked_rejected"}
     column = expected.other if expected.column in shared and expected.other not in shared else expected.column
     return row | {column: f"{row[column]}1" if isinstance(row[column], str) else row[column] + 1}
 

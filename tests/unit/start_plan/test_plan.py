@@ -7,7 +7,8 @@ import pytest
 
 from include.contract.exit_class import ExitClass
 from include.start_plan.approvals import Approvals, ApprovedLoss
-from include.start_plan.plan import Verdict, plan_start
+from include.start_plan.objection import Verdict
+from include.start_plan.plan import plan_start
 from include.start_plan.world import World
 from include.tidemarks.note import ADOPTED, Kind, Note, Tidemark
 from include.tidemarks.sink_state import ForeignChange, SinkState
@@ -31,8 +32,14 @@ def sink(
     epoch: int = 1,
     began: dict[int, int] | None = None,
     changes: tuple[ForeignChange, ...] = (),
+    beside: str = "",
+    apart: dict[int, int] | None = None,
 ) -> SinkState:
-    mark = Tidemark(generation=1, batch=ADOPTED, offsets=offsets or {}, topic_id=topic_id, epoch=epoch, began=began or {})
+    """`beside`: names of one letter."""
+    mark = Tidemark(
+        generation=1, batch=ADOPTED, offsets=offsets or {}, topic_id=topic_id, epoch=epoch, began=began or {},
+        beside=tuple(beside), apart=apart or {},
+    )  # fmt: skip
     note = Note(
         stream="s", sink=name, kind=Kind.ADOPT, generation=1, owner="o", deployment="d", spec_hash=HASH, looked=1,
         tidemark=mark, made_by=made_by, pinned=pinned,

@@ -4,7 +4,7 @@ from include.contract.catalog import load_streams
 from include.start_plan.approvals import Approvals
 from include.start_plan.plan import plan_start
 from include.start_plan.render import render_plan
-from tests.unit.start_plan.test_plan import HASH, sink, topic, world
+from tests.unit.start_plan.test_plan import HASH, new, sink, topic, world
 
 
 def test_a_plan_tells_what_is_read_dropped_and_lost() -> None:
@@ -25,3 +25,13 @@ def test_a_plan_tells_what_is_read_dropped_and_lost() -> None:
         ["1", "20", "20", "30", "99", "30", "69", "0", "10"],
     ]
     assert "- NEEDS APPROVAL: Sink lake holds partition 1 up to 20, but Kafka begins at 30: 10 offsets are lost." in told
+
+
+def test_a_plan_tells_of_a_sink_that_is_added() -> None:
+    seen = world(topic({0: 10, 1: 0}), sink("lake", {0: 40, 1: 20}), new("more"))
+    plan = plan_start(seen, "earliest", Approvals(), HASH, {"more": "earliest"})
+    told = render_plan(load_streams()["orders_raw"], seen, plan).splitlines()
+    assert "188 offsets to read, 50 of them dropped by sinks that have them already, 0 lost" in told[0]
+    assert told[-1].startswith(
+        "- Sink more is new and begins at Kafka's earliest offsets: partition 0 at 10, partition 1 at 0. 50 offsets"
+    )

@@ -32,6 +32,14 @@ def test_a_tidemark_never_goes_down() -> None:
     assert (moved.generation, moved.batch, moved.topic_id) == (4, 0, "t")
 
 
+def test_what_a_sink_is_apart_is_forgotten_where_it_has_caught_up() -> None:
+    behind = MARK.model_copy(update={"apart": {0: 20, 2: 9}})
+    moved = behind.raised_to(4, 0, {0: 15, 2: 9}, ("lake", "totals"))
+    assert (moved.apart, moved.beside) == ({0: 20}, ("lake", "totals"))
+    note = NOTE.model_copy(update={"tidemark": moved})
+    assert read_note(5, note.to_json()) == note
+
+
 def test_a_tidemark_covers_what_ends_at_or_below_it_and_an_absent_partition_is_at_0() -> None:
     assert MARK.covers({0: 10, 2: 5, 7: 0})
     assert not MARK.covers({0: 11})
