@@ -149,6 +149,8 @@ class TrialStream:
             running = Running(Driver(parse([self.name, *arguments])), spark)
             try:
                 yield running
+            except BaseException as error:
+                raise error from running.failure  # what was waited for in vain did not come because of it
             finally:
                 running.stop()
         if running.failure and not running.was_awaited:

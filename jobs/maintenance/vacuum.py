@@ -17,7 +17,6 @@ from jobs.delta_maintenance import MaintenanceTransaction
 SETTINGS = {
     "spark.databricks.delta.vacuum.logging.enabled": "false",  # two commits that would not hold the commit lock
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",  # or the table's own, perhaps shorter, would count
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # by default 10,000 tasks list a folder of ten files
 }
 
 
