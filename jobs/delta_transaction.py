@@ -19,7 +19,6 @@ from jobs.commit_lock import commit_lock
 from jobs.java_class import java_class
 
 DELTA = "org.apache.spark.sql.delta"
-STATISTICS_PREFIX = 32  # characters of a text that Delta keeps in a file's statistics, by default
 FILE_PATH, ROW_NUMBER = "_file_path", "_row_number"  # where a row lies
 # Delta's Python exceptions have no class of their own in common.
 CONFLICTS = (
@@ -97,8 +96,7 @@ class DeltaTransaction:
     def read(self, files: Iterable[Mapping[str, Any]], conditions: Iterable[Column]) -> Any:
         """Only these files may hold rows of which all conditions are true. If another removes one of them before this commit, or
         adds one that may hold such rows, it fails."""
-        from_json = java_class(self._spark, f"{DELTA}.actions.Action").fromJson
-        taken = self._list(*(from_json(json.dumps({"add": file})) for file in files))
+        taken = self._list(*map(self._from_json, files))
         self._transaction.trackFilesRead(taken)
         self._transaction.trackReadPredicates(self._list(*self._resolved(conditions)), False, True)
         return taken
@@ -117,31 +115,37 @@ class DeltaTransaction:
     def take_out(self, places: DataFrame, files: Any) -> None:
         """Rows by the path of their file and their number in it: marked there as deleted (deletion vectors), not rewritten."""
         vectors, marking = (self._singleton(name) for name in ("DeletionVectorBitmapGenerator", "DMLWithDeletionVectorsHelper"))
-        some, session = java_class(self._spark, "scala.Option").apply, self._spark._jsparkSession
+        some = java_class(self._spark, "scala.Option").apply
         every = places.where(F.lit(True))._jdf.queryExecution().analyzed().condition()
         columns = [some(F.col(name)._jc) for name in (FILE_PATH, ROW_NUMBER)]
         taken = vectors.buildRowIndexSetsForFilesMatchingCondition(
-            session, self._transaction, True, places._jdf, files, every, *columns
+            self._spark._jsparkSession, self._transaction, True, places._jdf, files, every, *columns
         )
         by_name = marking.generateCandidateFileMap(self._log.dataPath(), files)
         touched = marking.findFilesWithMatchingRows(self._transaction, by_name, taken)
-        each = [touched.apply(number) for number in range(touched.size())]
-        if all(one.fileLogEntry().stats() for one in each):
-            self._marked = self._list(*self._with_marks(each))
-        else:  # somebody wrote a file without statistics: Delta reads it for them
-            marked = marking.processUnmodifiedData(session, touched, self._transaction.snapshot(), STATISTICS_PREFIX)
-            self._marked = marked._1()
+        self._marked = self._list(*self._with_marks(touched.apply(number) for number in range(touched.size())))
 
     def _with_marks(self, touched: Iterable[Any]) -> Iterator[Any]:
         """The files know their statistics, so Delta need not look for them in its log, as its own DELETE does."""
         now_ms = int(time.time() * 1000)
         for one in touched:
+            file = self._counted(one.fileLogEntry())
             if one.isFullyReplaced():
-                yield one.fileLogEntry().removeWithTimestamp(now_ms, True)
+                yield file.removeWithTimestamp(now_ms, True)
             else:
-                marked = one.fileLogEntry().removeRows(one.newDeletionVector(), True, True)
+                marked = file.removeRows(one.newDeletionVector(), True, True)
                 yield marked._1()
                 yield marked._2()
+
+    def _counted(self, file: Any) -> Any:
+        """Somebody may have written it without statistics; with marks, Delta has to know its number of rows."""
+        if file.stats():
+            return file
+        counted = json.dumps({"numRecords": self.rows_of(self._list(file)).count()})
+        return self._from_json({**json.loads(file.json())["add"], "stats": counted})
+
+    def _from_json(self, file: Mapping[str, Any]) -> Any:
+        return java_class(self._spark, f"{DELTA}.actions.Action").fromJson(json.dumps({"add": file}))
 
     def commit(self, transaction_version: int, note: str) -> int:
         """The version that this commit became."""

@@ -55,3 +55,9 @@ def digits_to_check(column: WantedColumn, there: ColumnThere) -> int | None:
     if there.digits is None or not isinstance(column.form.spark, DecimalType) or column.form.spark.scale <= there.digits:
         return None
     return there.digits
+
+
+def holds_every_value(column: WantedColumn, there: ColumnThere) -> bool:
+    """Of the stream's type; so that only what they add up to can be refused."""
+    is_as_we_make_it = there.type == column.form.new.partition("(")[0]
+    return is_as_we_make_it and there.length is None and digits_to_check(column, there) is None

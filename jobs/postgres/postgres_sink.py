@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from include.contract.connections import read_connection
 from include.contract.exit_class import ExitClass
 from include.contract.places import DatabaseTable
-from include.contract.stream_spec import PostgresSink
+from include.contract.stream_spec import PostgresSink, PostgresTotals
 from include.control.generations import Generation
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.postgres_connection import DatabaseDown, connect, told
@@ -23,6 +23,7 @@ from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.postgres.books import append_commit, application_name, digest_of, end_older_sessions, lock_owner, make_books, make_owner
 from jobs.postgres.open_batch import OpenPostgresBatch
+from jobs.postgres.partial_totals import needed_for_totals
 from jobs.postgres.staging import Staging
 from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.table_check import check_table, make_or_check
@@ -59,6 +60,7 @@ class PostgresTableSink:
         self.target = target_of(place)
         self.wanted = wanted_table(place, settings, shape)
         self.staged = staged_columns(settings, shape.names)
+        self.judges_each_record = False  # known after a look at the table
         self.shape = shape
         self.derived: dict[str, Column] = {}
         self._digest = digest_of(self.target)
@@ -80,7 +82,8 @@ class PostgresTableSink:
 
     @property
     def columns(self) -> list[str]:
-        return [*PLACES, *self.staged]
+        needed = needed_for_totals(self.settings) if isinstance(self.settings, PostgresTotals) else self.staged
+        return [*PLACES, *needed]
 
     def state(self) -> SinkState:
         with self._named():
@@ -140,7 +143,9 @@ class PostgresTableSink:
 
     def statements(self, cursor: Cursor) -> Statements:
         """By the columns as they are now: somebody may have changed the table while the stream runs."""
-        return Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
+        statements = Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
+        self.judges_each_record = statements.judges_each_record
+        return statements
 
     def commit_batch(
         self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None

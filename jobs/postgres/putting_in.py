@@ -31,11 +31,15 @@ class TooManyRejects(StreamFailure):
     exit_class = ExitClass.POISON
 
 
+class EachRecordNeeded(Exception):
+    """The database refuses something of totals that Spark has added up: which record it is, only single ones can tell."""
+
+
 @dataclass
 class PutIn:
-    """Per partition: rows that were written, and rows that were refused."""
+    """Per partition: rows that were written, and rows that were refused. Records that Spark has added up have none."""
 
-    written: Counter[int] = field(default_factory=Counter)
+    written: Counter[int | None] = field(default_factory=Counter)
     rejected: Counter[int] = field(default_factory=Counter)
 
 
@@ -54,13 +58,20 @@ class Putting:
         self._told: list[str] = []
 
     def put(self, staged: Staged) -> PutIn:
+        if self._statements.judges_each_record and not staged.has_places:
+            raise EachRecordNeeded("the table cannot hold every value of theirs")
         self._budget = max(BUDGET_ROWS, int(staged.rows * BUDGET_SHARE))
         staged_rows = self._staging.rows_of(staged)
         without_text = self._check_count(staged_rows, staged)
+        if without_text and not staged.has_places:
+            raise EachRecordNeeded(f"{without_text:,} keys are no text that PostgreSQL has")
         if without_text:
             self._reject(SQL("{} AND no_text IS NOT NULL").format(staged_rows), CODE_OF_NO_TEXT, SQL("s.no_text"))
         usable = SQL("{} AND no_text IS NULL").format(staged_rows)
-        if self._try(usable) is not None:
+        refusal = self._try(usable)
+        if refusal is not None and not staged.has_places:
+            raise EachRecordNeeded(first_line(refusal))
+        if refusal is not None:
             self._put_by_halves(usable, staged.rows - without_text)
         return self._done
 

@@ -87,7 +87,7 @@ class KeyedCounting(PostgresCounting):
             connection.commit()
         staging.drop_older()
         try:
-            yield staging, staging.write(as_texts(records.where(F.col("_fate") == GOOD), group.spec.shape, columns))
+            yield staging, staging.write(as_texts(records.where(F.col("_fate") == GOOD), columns))
         finally:
             staging.drop()
 

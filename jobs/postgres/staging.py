@@ -11,6 +11,7 @@ from itertools import chain
 
 import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composed, Identifier, Literal
 from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ from include.contract.exit_class import ExitClass, StreamFailure
 from include.tidemarks.postgres_connection import connect, told
 from jobs.failpoints import Failpoint, reach
 from jobs.postgres.copied_texts import Parts, staged_as_csv
+from jobs.postgres.partial_totals import RECORDS
 
 CONNECTIONS = 4  # of one batch at a time: more do not make one disk faster, and a database has few hundred for everybody
 PLACE_COLUMNS = ("partition", "offset")
@@ -33,10 +35,12 @@ class StagedRowsMissing(StreamFailure):
 
 @dataclass(frozen=True)
 class Staged:
-    """What the tasks of one batch have put there."""
+    """What the tasks of one batch have put there; without places, if a row stands for several records."""
 
     tokens: list[str]
     rows: int
+    records: int
+    has_places: bool
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,11 @@ class Staging:
             ).format(self.table, texts)
         )
 
-    def write(self, rows: DataFrame) -> Staged:
+    def write(self, rows: DataFrame, *, has_places: bool = True) -> Staged:
         """`rows`: partition, offset and then the texts."""
-        staged = rows.coalesce(CONNECTIONS).mapInArrow(self._copy, "token string, rows bigint").collect()  # a row per task
-        return Staged([row["token"] for row in staged], sum(row["rows"] for row in staged))
+        tasks = rows.coalesce(CONNECTIONS).mapInArrow(self._copy, "token string, rows bigint, records bigint").collect()
+        tokens = [task["token"] for task in tasks]
+        return Staged(tokens, sum(task["rows"] for task in tasks), sum(task["records"] for task in tasks), has_places)
 
     def rows_of(self, staged: Staged) -> Composed:
         """A query of the rows of these tokens, and of no broken attempt."""
@@ -89,12 +94,13 @@ class Staging:
         first = next(filled, None)
         if first is None:
             return
-        token, rows = uuid.uuid4().hex, 0
+        token, rows, records = uuid.uuid4().hex, 0, 0
 
         def parts() -> Iterator[bytes]:
-            nonlocal rows
+            nonlocal rows, records
             for batch in chain([first], filled):
                 rows += batch.num_rows
+                records += _records(batch)
                 yield staged_as_csv(token, batch)
 
         with closing(connect(self.where, self.application)) as connection, connection, connection.cursor() as cursor:
@@ -102,7 +108,7 @@ class Staging:
             columns = SQL(", ").join(map(Identifier, self.columns))
             cursor.copy_expert(SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(self.table, columns), Parts(parts()))
             reach(Failpoint.IN_COPY)
-        yield pa.record_batch({"token": [token], "rows": [rows]})
+        yield pa.record_batch({"token": [token], "rows": [rows], "records": [records]})
 
     def empty(self) -> None:
         """Best effort, outside of every transaction: what is left is not asked for again."""
@@ -140,3 +146,8 @@ class Staging:
                 print(f"{self.name} is in use and was left as it is", flush=True)
             except psycopg2.errors.UndefinedTable:
                 print(f"{self.name} is gone: a newer generation has dropped it", flush=True)
+
+
+def _records(batch: pa.RecordBatch) -> int:
+    """A row is a record, unless it says of how many it is a total."""
+    return int(pc.sum(batch[RECORDS].cast(pa.int64())).as_py()) if RECORDS in batch.schema.names else int(batch.num_rows)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 
 from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals, PostgresUpsert
-from jobs.postgres.columns_there import ColumnThere, digits_to_check
+from jobs.postgres.columns_there import ColumnThere, digits_to_check, holds_every_value
+from jobs.postgres.partial_totals import RECORDS, staged_totals
 from jobs.postgres.text_forms import PLACES, TEXTS, from_text
 from jobs.postgres.wanted_table import WantedTable, names
 
@@ -17,7 +18,7 @@ NEWER_BY = ("_topic_epoch", "_partition", "_offset")  # of rows with the same or
 
 @dataclass(frozen=True)
 class Statements:
-    """`staged`: the names of the stream's columns in the order of their texts."""
+    """`staged`: the names of the columns in the order of their texts: the stream's, or of totals the table's."""
 
     sink: PostgresSink
     wanted: WantedTable
@@ -56,13 +57,14 @@ class Statements:
         )
 
     def _add_up(self, sink: PostgresTotals, source: Composable) -> Composed:
-        """Every staged row is added; the table has no coordinates, so the staged rows are counted."""
+        """Every staged row is added; the table has no coordinates, so the records of the staged rows are counted."""
         return SQL(
             "WITH source AS ({source}), added AS (INSERT INTO {table} AS there ({columns}) SELECT {totals} FROM source s"
             " GROUP BY {key} ON CONFLICT ({conflict}) DO UPDATE SET {set})"
-            " SELECT partition, count(*) FROM source GROUP BY 1"
+            " SELECT partition, {records} FROM source s GROUP BY 1"
         ).format(
             source=source,
+            records=self._records(),
             table=self.wanted.name,
             columns=self._columns,
             totals=SQL(", ").join([*(self._value(name) for name in sink.key), *self._totals(sink)]),
@@ -72,13 +74,22 @@ class Statements:
         )
 
     def _totals(self, sink: PostgresTotals) -> list[Composable]:
-        counted: list[Composable] = [SQL("count(*)")] if sink.count else []
+        counted: list[Composable] = [self._records()] if sink.count else []
         return [
             *(SQL("sum({})").format(self._value(name)) for name in sink.sum),
             *counted,
-            *(SQL("min({}{})").format(self._value(name, f"{name}_min"), self.bytewise(f"{name}_min")) for name in sink.min),
-            *(SQL("max({}{})").format(self._value(name, f"{name}_max"), self.bytewise(f"{name}_max")) for name in sink.max),
+            *(SQL("min({}{})").format(self._value(name), self.bytewise(name)) for name in (f"{one}_min" for one in sink.min)),
+            *(SQL("max({}{})").format(self._value(name), self.bytewise(name)) for name in (f"{one}_max" for one in sink.max)),
         ]
+
+    def _records(self) -> Composed:
+        return SQL("sum(s.{}::bigint)::bigint").format(self._staged(RECORDS))
+
+    @property
+    def judges_each_record(self) -> bool:
+        """A value that the table cannot hold must not hide in a total that it can."""
+        totals = [column for column in self.wanted.columns if column.name not in self.wanted.key]
+        return not all(holds_every_value(column, self.there[column.name]) for column in totals)
 
     def rows(self, source: Composable, batch: Mapping[str, object]) -> Composed:
         """Staged rows as rows of the table."""
@@ -93,12 +104,15 @@ class Statements:
             values.append(SQL("{} AS {}").format(value, Identifier(column.name)))
         return SQL("SELECT {} FROM ({}) s").format(SQL(", ").join(values), source)
 
-    def _value(self, name: str, column: str | None = None) -> Composable:
+    def _value(self, name: str) -> Composable:
         """A staged text as a value of the type that the table's column has."""
-        there = self.there[column or name]
-        wanted = next(one for one in self.wanted.columns if one.name == (column or name))
-        staged = SQL("s.{}").format(Identifier(f"c{self.staged.index(name)}"))
+        there = self.there[name]
+        wanted = next(one for one in self.wanted.columns if one.name == name)
+        staged = SQL("s.{}").format(self._staged(name))
         return from_text(staged, there.type, digits_to_check(wanted, there), there.length)
+
+    def _staged(self, name: str) -> Identifier:
+        return Identifier(f"c{self.staged.index(name)}")
 
     def bytewise(self, name: str) -> Composable:
         """Texts are ordered as Spark does it, not by the language of a database: so it is the same in every batch."""
@@ -110,9 +124,9 @@ class Statements:
 
 
 def staged_columns(sink: PostgresSink, shape: list[str]) -> tuple[str, ...]:
-    """Those whose texts are staged: of the stream's columns what the table needs, and the time of the record."""
+    """Those whose texts are staged: totals; or of the stream's columns what the table needs, and the time of the record."""
     if isinstance(sink, PostgresTotals):
-        return tuple(dict.fromkeys([*sink.key, *sink.sum, *sink.min, *sink.max]))
+        return staged_totals(sink)
     return tuple(name for name in shape if name not in (*KEPT_BY_BATCH, *PLACES))
 
 

@@ -94,8 +94,9 @@ def from_text(staged: Composable, there: str, digits: int | None = None, length:
     return staged if there in TEXTS else SQL("{}::{}").format(staged, SQL(there))
 
 
-def as_texts(rows: DataFrame, shape: T.StructType, columns: tuple[str, ...]) -> DataFrame:
+def as_texts(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     """The coordinates, then these columns as texts."""
+    shape = rows.schema
     return rows.select(*PLACES, *(_form(shape[name]).as_text(name).alias(name) for name in columns))
 
 

@@ -76,7 +76,7 @@ def test_an_attempt_that_was_repeated_is_staged_once(stack: Stack, warehouse: Wa
         staging.make(connection.cursor())
     batch = pa.record_batch({"partition": pa.array([0, 0], pa.int32()), "offset": pa.array([1, 2], pa.int64()), "c0": ["a", "b"]})
     _, (told,) = list(staging._copy([batch])), list(staging._copy([batch]))
-    staged = Staged(told["token"].to_pylist(), 2)
+    staged = Staged(told["token"].to_pylist(), 2, 2, has_places=True)
     assert len(warehouse.ask(staging.rows_of(staged))) == 2
     assert warehouse.ask("SELECT count(*) AS n FROM tidemark.staging_tests_1") == [{"n": 4}]
     staging.drop()

@@ -2,6 +2,7 @@
 
 from include.contract.identity import OWN_COLUMNS
 from include.contract.stream_spec import PostgresInsertNew, PostgresTotals
+from jobs.postgres.partial_totals import RECORDS
 from jobs.postgres.statements import KEPT_BY_BATCH, staged_columns
 from jobs.postgres.text_forms import PLACES
 
@@ -15,6 +16,6 @@ def test_every_own_column_is_staged_or_known_for_the_whole_batch() -> None:
     assert {*staged, *KEPT_BY_BATCH, *PLACES} == {*OWN_COLUMNS, "k", "v"}
 
 
-def test_totals_stage_each_column_once() -> None:
+def test_totals_are_staged_by_the_names_of_the_table() -> None:
     sink = PostgresTotals(kind="postgres_totals", sum=["v"], min=["v", "w"], max=["k"], **IN_DATABASE)
-    assert staged_columns(sink, ["k", "v", "w", "x"]) == ("k", "v", "w")
+    assert staged_columns(sink, ["k", "v", "w", "x"]) == ("k", "v", "v_min", "w_min", "k_max", RECORDS)
