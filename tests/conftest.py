@@ -4,7 +4,7 @@ import gc
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.running import PROJECT, command_lines, stack_command, watching
 from tests.warehouse import Warehouse
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", FOR_SHORT_LIVES)
+STACK_WITH_AIRFLOW = pytest.StashKey[Callable[[], object]]()  # how to stop it
 NEEDS_AIRFLOW = (
     "dags",
     "integration/housekeeping/test_airflow_runs",
@@ -43,7 +44,18 @@ class FolderByFolder(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         place = nodeid.removeprefix("tests/")
-        return "with Airflow" if place.startswith(NEEDS_AIRFLOW) else place.partition("::")[0].rpartition("/")[0]
+        return "with Airflow" if needs_airflow(nodeid) else place.partition("::")[0].rpartition("/")[0]
+
+
+def needs_airflow(nodeid: str) -> bool:
+    return nodeid.removeprefix("tests/").startswith(NEEDS_AIRFLOW)
+
+
+@pytest.hookimpl(trylast=True)  # what the last of them leaves is cleared away by then
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Airflow takes a third of a core while it only waits: after the last test that needs it, it is stopped."""
+    if needs_airflow(item.nodeid) and nextitem is not None and not needs_airflow(nextitem.nodeid):
+        item.session.stash.get(STACK_WITH_AIRFLOW, lambda: None)()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderByFolder:
@@ -65,7 +77,7 @@ class FirstStart:
 
 
 @pytest.fixture(scope="session")
-def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
+def first_start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart]:
     home = StackHome(tmp_path_factory.mktemp("stack") / "où, with a space")
     for folder in ("schemas", "streams"):
         shutil.copytree(PROJECT / "config" / folder, home.config / folder)
@@ -73,6 +85,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
     try:
         with watching(command_lines, every_seconds=0.02) as seen:
             done = stack_command(home, "up")
+        request.session.stash[STACK_WITH_AIRFLOW] = Stack(home).down
         yield FirstStart(home, done.returncode, done.stdout + done.stderr, seen)
     finally:
         Stack(home).down()
