@@ -10,7 +10,9 @@ import random
 import shutil
 import statistics
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 from confluent_kafka import Producer
@@ -42,36 +44,36 @@ def _topic(size: int) -> str:
     return f"bench_{size}"
 
 
-def fill(address: str, topic: str, records: int) -> None:
+def fill(address: str, topic: str, records: int, more: Mapping[str, Any] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     if topic in admin.list_topics(timeout=10).topics:
         return
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(15)
-    send(address, topic, range(records))
+    send(address, topic, range(records), more)
 
 
-def send(address: str, topic: str, numbers: range) -> None:
+def send(address: str, topic: str, numbers: range, more: Mapping[str, Any] | None = None) -> None:
+    """`more`: fields that every record has beside its own."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 50, "compression.type": "lz4"})
     chance = random.Random(7)  # noqa: S311 - not a secret
     for number in numbers:
         while True:
             try:
-                producer.produce(topic, order(number, chance), partition=number % PARTITIONS)
+                producer.produce(topic, json.dumps({**order(number, chance), **(more or {})}), partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.1)
     producer.flush()
 
 
-def order(number: int, chance: random.Random) -> bytes:
-    record = {
+def order(number: int, chance: random.Random) -> dict[str, Any]:
+    return {
         "event_id": f"e-{number:09d}",
         "user_id": f"u{chance.randrange(50_000)}",
         "amount": chance.randrange(1, 100_000) / 100,
         "ts": f"2026-11-16T{chance.randrange(24):02d}:{chance.randrange(60):02d}:00Z",
         "note": None if chance.random() < 0.5 else "leave it at the door",
     }
-    return json.dumps(record).encode()
 
 
 def measure(spark: SparkSession, stack: Stack, size: int) -> None:

@@ -140,15 +140,17 @@ def _refusals(sinks: list[Sink], span: BatchRange) -> Iterator[Refusal]:
 
 @contextmanager
 def _kept_for(sinks: list[Sink], rows: DataFrame) -> Iterator[DataFrame]:
-    """With several sinks the rows are made once and kept, in memory or on disk: each of them gets the same."""
+    """With several sinks the rows are made once and kept, in memory or on disk: each of them gets the same. Kept as they are, for
+    a cache makes columns of them, which took half as long as decoding; and never made again: if they are lost, the batch is."""
     slim = rows.drop(*RAW)
-    if len(sinks) > 1:
-        slim.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    if len(sinks) <= 1:
         yield slim
+        return
+    kept = slim.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
     finally:
-        if len(sinks) > 1:
-            slim.unpersist()
+        kept._jdf.logicalPlan().rdd().unpersist(False)
 
 
 @contextmanager

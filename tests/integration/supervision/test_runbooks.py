@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from include.local_stack.airflow import run_airflow
 from include.local_stack.stack import Stack
 from tests.airflow_api import AirflowApi, Refused
+from tests.integration.maintenance.trial import maintain_notes
 from tests.running import wait_for
 from tests.supervised import SupervisedStream
 
@@ -337,6 +338,17 @@ def test_its_books_are_judged_and_told_downstream(running: SupervisedStream, air
     end = tidemark(running, 1)
     by_hand = airflow.trigger(reconcile, sink="lake", **{"from": {"1": end - 3}, "to": {"1": end}})
     assert by_hand.wait() == "success", by_hand.tasks()
+
+
+def test_its_tables_are_maintained_while_it_runs(running: SupervisedStream, airflow: AirflowApi) -> None:
+    driver = running.wait_until_driven()
+    run = airflow.trigger("maintain_tables", stream=running.name)
+    assert run.wait() == "success", run.log("maintain")
+    assert f"{running.name}.lake: " in run.log("maintain")
+    assert maintain_notes(running.table)
+    running.send(30)
+    running.wait_until_delivered()
+    assert running.wait_until_driven() == driver
 
 
 def _announced(airflow: AirflowApi) -> str:
