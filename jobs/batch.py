@@ -6,10 +6,9 @@ P3.4 rows, ledger and the moved tidemark (P3.5) are committed at once, and the t
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +21,7 @@ from include.topics.topic import Topic
 from jobs.counting import Bounds, Counting, Refusal, check_rows, refused_by
 from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
+from jobs.kept_rows import kept
 from jobs.poison import PoisonSearch
 from jobs.sink import NOTHING, ConflictLost, Sink
 from jobs.take_over import TakenStream
@@ -138,19 +138,10 @@ def _refusals(sinks: list[Sink], span: BatchRange) -> Iterator[Refusal]:
             yield refused_by(Bounds.of(span, sink.tidemark.offsets), sink.sink, sink.refuses, sink.why_it_refuses)
 
 
-@contextmanager
-def _kept_for(sinks: list[Sink], rows: DataFrame) -> Iterator[DataFrame]:
-    """With several sinks the rows are made once and kept, in memory or on disk: each of them gets the same. Kept as they are, for
-    a cache makes columns of them, which took half as long as decoding; and never made again: if they are lost, the batch is."""
+def _kept_for(sinks: list[Sink], rows: DataFrame) -> AbstractContextManager[DataFrame]:
+    """With several sinks the rows are made once: each of them gets the same."""
     slim = rows.drop(*RAW)
-    if len(sinks) <= 1:
-        yield slim
-        return
-    kept = slim.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept._jdf.logicalPlan().rdd().unpersist(False)
+    return kept(slim) if len(sinks) > 1 else nullcontext(slim)
 
 
 @contextmanager

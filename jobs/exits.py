@@ -15,11 +15,11 @@ FOREIGN_MARKS = {  # the first that is found decides
     ExitClass.POISON: r"SQLSTATE: 22",  # the SQL standard's class of data exceptions: an expression failed on a value
     ExitClass.RETENTION_GAP: r"KAFKA_DATA_LOSS|OffsetOutOfRange|data may have been lost",
     ExitClass.TOPIC_CHANGED: r"UnknownTopicIdException|InconsistentTopicId",
-    ExitClass.CHECKPOINT_DAMAGE: r"CONCURRENT_STREAM_LOG_UPDATE|CHECKPOINT",
+    ExitClass.CHECKPOINT_DAMAGE: r"CONCURRENT_STREAM_LOG_UPDATE|CHECKPOINT(?!_RDD)",
     ExitClass.SCHEMA: r"DELTA_(FAILED_TO_MERGE|METADATA_MISMATCH|SCHEMA|MERGE_INCOMPATIBLE)",
     ExitClass.INFRASTRUCTURE: (
         r"psycopg2\.|DatabaseDown|Python worker exited|org\.apache\.kafka|java\.net\.|TimeoutException"
-        r"|No space left|ConcurrentModification|IOException"
+        r"|No space left|ConcurrentModification|IOException|CHECKPOINT_RDD"  # the last: an executor took kept rows with it
     ),
 }
 JVM_OUT_OF_MEMORY = 52  # Spark's own exit code for an OutOfMemoryError that nobody caught

@@ -169,6 +169,7 @@ CLASSES = {
     "org.apache.kafka.common.errors.TimeoutException: Timed out": ExitClass.INFRASTRUCTURE,
     "java.io.IOException: No space left on device": ExitClass.INFRASTRUCTURE,
     "[DELTA_FAILED_TO_MERGE_FIELDS] Failed to merge fields": ExitClass.SCHEMA,
+    "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_4_1 not found!": ExitClass.INFRASTRUCTURE,
     "something else": ExitClass.UNKNOWN,
 }
 

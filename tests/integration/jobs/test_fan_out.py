@@ -1,5 +1,6 @@
 """However many sinks a batch goes to, its records are read and made into rows once (P3.2); and the sink that fails is named."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F
 
 from include.contract.catalog import Stream
 from include.local_stack.stack import Stack
-from jobs import run_stream
+from jobs import batch, run_stream
 from jobs.exits import ended_by
 from jobs.failpoints import Failpoint
 from jobs.transform import rows_of
@@ -51,7 +52,7 @@ def test_bad_records_let_the_batch_be_read_once_more_to_be_explained(
 def test_without_keeping_them_each_sink_would_read_the_records_again(
     monkeypatch: pytest.MonkeyPatch, stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(type(spark.range(1)), "persist", lambda frame, level=None: frame)
+    monkeypatch.setattr(batch, "kept", nullcontext)
     assert made_into_rows(monkeypatch, stack, spark, tmp_path, 3, bad=0) == 3 * RECORDS
 
 
