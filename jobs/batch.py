@@ -6,7 +6,7 @@ P3.4 rows, ledger and the moved tidemark (P3.5) are committed at once, and the t
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -23,7 +23,7 @@ from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.kept_rows import kept
 from jobs.poison import PoisonSearch
-from jobs.sink import NOTHING, ConflictLost, Sink
+from jobs.sink import NOTHING, ConflictLost, OnceMore, Sink
 from jobs.take_over import TakenStream
 from jobs.topic_watch import TopicWatch
 from jobs.transform import RAW
@@ -73,13 +73,17 @@ class Delivery:
         return Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
 
     def _until_committed(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:
-        """Who maintains the table may commit between our look and our commit: then the whole batch is made once more, upon what
-        stands there now (P3.7: the tidemark is read again)."""
+        """Who maintains the table may commit between our look and our commit, or the sink wants the batch in another form: then
+        all of it is made once more, upon what stands there now (P3.7: the tidemark is read again)."""
         with _named(sink):
             for _ in range(TURNS - 1):
-                with suppress(ConflictLost):
+                try:
                     return self._deliver_to(sink, batch, is_first=is_first)
-                print(f"Sink {sink.sink}: another commit came between; batch {batch.number} is made once more", flush=True)
+                except ConflictLost:
+                    why = "another commit came between"
+                except OnceMore as wish:
+                    why = f"it takes record by record, for {wish}"
+                print(f"Sink {sink.sink}: {why}; batch {batch.number} is made once more", flush=True)
             return self._deliver_to(sink, batch, is_first=is_first)
 
     def _deliver_to(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:

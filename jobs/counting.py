@@ -102,6 +102,7 @@ class Counting:
         lines = []
         for number, (start, end) in self.bounds.ranges.items():
             read, bad, filtered, rejected = (int(counted[f"{what}_{number}"]) for what in ("read", "bad", "filtered", "rejected"))
+            _check_read(read, number, start, end)
             fates = {"read": read, "quarantined": bad, "filtered": filtered, "rejected": rejected}
             delivered = read - bad - filtered - rejected
             lines.append(LedgerLine(partition=number, start=start, end=end, delivered=delivered, **fates))
@@ -113,6 +114,16 @@ def check_rows(written: int, expected: int, sink: str) -> None:
     if written != expected:
         raise CountsDiffer(
             f"Sink {sink}: {written:,} rows were written for {expected:,} records.",
+            state="Nothing was committed.",
+            next_step="Start the stream again; if it repeats, keep the driver's log and report it.",
+        )
+
+
+def _check_read(read: int, partition: int, start: int, end: int) -> None:
+    """Spark counts the records of a task twice that it runs again before a shuffle, when an executor was lost."""
+    if read > end - start:
+        raise CountsDiffer(
+            f"Partition {partition} has {end - start:,} offsets from {start:,} to {end:,}, but {read:,} records were counted.",
             state="Nothing was committed.",
             next_step="Start the stream again; if it repeats, keep the driver's log and report it.",
         )

@@ -126,7 +126,7 @@ class DeltaTransaction:
         self._marked = self._list(*self._with_marks(touched.apply(number) for number in range(touched.size())))
 
     def _with_marks(self, touched: Iterable[Any]) -> Iterator[Any]:
-        """The files know their statistics, so Delta need not look for them in its log, as its own DELETE does."""
+        """With the statistics that the files have, so Delta need not look for them in its log, as its own DELETE does."""
         now_ms = int(time.time() * 1000)
         for one in touched:
             file = self._counted(one.fileLogEntry())

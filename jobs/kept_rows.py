@@ -1,7 +1,7 @@
 """Rows that are made once and read several times, kept in memory or, where that is full, on disk.
 
-As they are: a cache of Spark's makes columns of them, which took half as long as decoding. And they are never made again: if an
-executor is lost with some of them, the batch fails, and the next start reads it anew.
+As they are: a cache of Spark's makes columns of them, which took half as long as decoding. And once they were read, they are not
+made again: if an executor is lost with some of them, the batch fails, and the next start reads it anew.
 """
 
 from collections.abc import Iterator

@@ -29,6 +29,10 @@ class SinkWentBack(StreamFailure):
     exit_class = ExitClass.SINK_WENT_BACK
 
 
+class OnceMore(Exception):
+    """Nothing was committed: the sink wants the batch in another form, which it knows when it is asked again."""
+
+
 class ConflictLost(StreamFailure):
     """Somebody else, who is no driver of this stream, committed to the table between our look and our commit."""
 

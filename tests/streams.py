@@ -150,6 +150,8 @@ class TrialStream:
             try:
                 yield running
             except BaseException as error:
+                if running.failure is None:
+                    raise
                 raise error from running.failure  # what was waited for in vain did not come because of it
             finally:
                 running.stop()

@@ -8,6 +8,7 @@ from pyspark.sql.types import ArrayType, DecimalType
 from jobs.postgres.text_forms import TIMESTAMP, TextForm
 from jobs.postgres.wanted_table import WantedColumn, WantedTable
 
+WIDER = (("smallint", "integer", "bigint", "numeric"), ("real", "double precision"))  # each holds all that stand before it
 TABLES = ("r", "p")  # kinds of relations: plain and partitioned
 OFFSET = 4  # by which PostgreSQL moves lengths and precisions up
 SCALE_BITS, SCALE_SIGN = 0x7FF, 0x400  # of the number in which it keeps precision and scale of a numeric, the scale below
@@ -58,6 +59,8 @@ def digits_to_check(column: WantedColumn, there: ColumnThere) -> int | None:
 
 
 def holds_every_value(column: WantedColumn, there: ColumnThere) -> bool:
-    """Of the stream's type; so that only what they add up to can be refused."""
-    is_as_we_make_it = there.type == column.form.new.partition("(")[0]
-    return is_as_we_make_it and there.length is None and digits_to_check(column, there) is None
+    """Of the stream's type, but for a number with too many digits before the point: so only what they add up to is refused."""
+    ours = column.form.new.partition("(")[0]
+    widths = next((kinds for kinds in WIDER if ours in kinds), (ours,))
+    is_wide_enough = there.type in widths[widths.index(ours) :]
+    return is_wide_enough and there.length is None and digits_to_check(column, there) is None

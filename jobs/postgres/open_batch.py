@@ -1,9 +1,9 @@
 """A batch on its way into a table of PostgreSQL: staged by executors, then put in by the one transaction (P5).
 
 1. executors stage its rows, of totals one for each key; 2. the owner's row is locked, owner and version are checked; 3. the
-staged rows are counted and put in, refused ones into the rejects: where totals are refused, that is for nothing, and the records
-are staged one by one; 4. the commit with tidemark and ledger is appended. The end of the transaction may be unknown, if the
-connection breaks in COMMIT: then the driver ends, and the next start reads the tidemark.
+staged rows are counted and put in, refused ones into the rejects: where totals are refused, the batch is made once more, and its
+records are staged one by one; 4. the commit with tidemark and ledger is appended. The end of the transaction may be unknown, if
+the connection breaks in COMMIT: then the driver ends, and the next start reads the tidemark.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals
 from include.tidemarks.note import LedgerLine, Tidemark
 from jobs.counting import check_rows
-from jobs.postgres.partial_totals import added_up, can_be_added_up, each_by_itself
-from jobs.postgres.putting_in import EachRecordNeeded, PutIn, Putting
+from jobs.postgres.partial_totals import added_up, each_by_itself
+from jobs.postgres.putting_in import JudgesEachRecord, PutIn, Putting
 from jobs.postgres.staging import Staged
 from jobs.postgres.text_forms import as_texts
 
@@ -26,40 +26,23 @@ if TYPE_CHECKING:
 class OpenPostgresBatch:
     def __init__(self, sink: "PostgresTableSink") -> None:
         self._sink = sink
-        self._rows: DataFrame | None = None
         self._staged = Staged([], 0, 0, has_places=True)
 
     def write(self, rows: DataFrame) -> int:
-        self._rows = rows
-        return self._stage(rows, each_record=self._sink.judges_each_record)  # 1
-
-    def _stage(self, rows: DataFrame, *, each_record: bool) -> int:
-        sink, totals = self._sink, self._sink.settings
-        if isinstance(totals, PostgresTotals):
-            each_record = each_record or not can_be_added_up(totals, sink.shape)
-            rows = each_by_itself(rows, totals) if each_record else added_up(rows, totals)
-        has_places = each_record or not isinstance(totals, PostgresTotals)
+        sink = self._sink
         with sink.unless_fenced():
-            self._staged = sink.staging.write(as_texts(rows, sink.staged), has_places=has_places)
+            self._staged = sink.staging.write(as_texts(self._to_stage(rows), sink.staged), has_places=not sink.adds_up)  # 1
         return self._staged.records
+
+    def _to_stage(self, rows: DataFrame) -> DataFrame:
+        totals = self._sink.settings
+        if not isinstance(totals, PostgresTotals):
+            return rows
+        return added_up(rows, totals) if self._sink.adds_up else each_by_itself(rows, totals)
 
     def commit(
         self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
     ) -> list[LedgerLine]:
-        lines = list(ledger)
-        try:
-            booked = self._put_in(tidemark, lines, quarantine)
-        except EachRecordNeeded as why:
-            print(f"Sink {self._sink.sink}: its records are staged one by one, for {why}", flush=True)
-            if self._rows is not None:
-                self._stage(self._rows, each_record=True)
-            booked = self._put_in(tidemark, lines, quarantine)
-        if self._staged.rows:
-            with self._sink.unless_fenced():
-                self._sink.staging.empty()
-        return booked
-
-    def _put_in(self, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None) -> list[LedgerLine]:
         sink = self._sink
         with sink.unless_fenced(), sink.transaction() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a refusal at COMMIT could not be told of one row
@@ -71,12 +54,22 @@ class OpenPostgresBatch:
                 "_batch_id": tidemark.batch,
             }
             putting = Putting(cursor, sink.statements(cursor), sink.staging, batch, sink.target, sink.spec_hash)
-            done = putting.put(self._staged)  # 3
+            done = self._put(putting)  # 3
             booked = [_as_put_in(line, done, sink.settings) for line in ledger]
             if isinstance(sink.settings, PostgresTotals):
                 check_rows(done.written.total(), sum(line.delivered for line in booked), sink.sink)
             sink.commit_batch(cursor, tidemark, booked, quarantine)  # 4
+        if self._staged.rows:
+            with sink.unless_fenced():
+                sink.staging.empty()
         return booked
+
+    def _put(self, putting: Putting) -> PutIn:
+        try:
+            return putting.put(self._staged)
+        except JudgesEachRecord:
+            self._sink.adds_up = False  # until the next start: whoever refuses one may refuse another
+            raise
 
 
 def _as_put_in(line: LedgerLine, done: PutIn, settings: PostgresSink) -> LedgerLine:

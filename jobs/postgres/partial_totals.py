@@ -12,6 +12,7 @@ from jobs.postgres.text_forms import PLACES
 RECORDS = "_records"  # how many of them a staged row stands for
 WHOLE = "decimal(20,0)"  # every bigint; Spark adds ten digits for the sum
 MOST_DIGITS = 28  # of a decimal that Spark adds up without fear of an overflow
+FIRST_YEAR, LAST_YEAR = 1, 5_874_897  # as Spark writes years, and PostgreSQL reads dates
 
 
 def staged_totals(sink: PostgresTotals) -> tuple[str, ...]:
@@ -25,11 +26,18 @@ def needed_for_totals(sink: PostgresTotals) -> tuple[str, ...]:
 
 
 def can_be_added_up(sink: PostgresTotals, shape: T.StructType) -> bool:
-    """Without a value that hides: a text that PostgreSQL does not have may be neither the least nor the greatest. (A time before
-    the year 1 may hide. It is refused where it would become a total, which is all that the table holds of it.)"""
-    summed, compared = ([shape[name].dataType for name in names] for names in (sink.sum, [*sink.min, *sink.max]))
-    are_safe = all(kind.precision <= MOST_DIGITS for kind in summed if isinstance(kind, T.DecimalType))
-    return are_safe and not any(isinstance(kind, T.StringType) for kind in compared)
+    """Not where Spark might join keys that PostgreSQL tells apart, where a sum might overflow, or where a text that PostgreSQL
+    does not have would hide: it may be neither the least nor the greatest."""
+    keys, summed, compared = ([shape[name].dataType for name in names] for names in (sink.key, sink.sum, [*sink.min, *sink.max]))
+    return (
+        all(isinstance(kind, T.AtomicType) and not _is_collated(kind) for kind in keys)
+        and all(kind.precision <= MOST_DIGITS for kind in summed if isinstance(kind, T.DecimalType))
+        and not any(isinstance(kind, T.StringType) for kind in compared)
+    )
+
+
+def _is_collated(kind: T.DataType) -> bool:
+    return isinstance(kind, T.StringType) and not kind.isUTF8BinaryCollation()
 
 
 def each_by_itself(rows: DataFrame, sink: PostgresTotals) -> DataFrame:
@@ -38,7 +46,9 @@ def each_by_itself(rows: DataFrame, sink: PostgresTotals) -> DataFrame:
 
 
 def added_up(rows: DataFrame, sink: PostgresTotals) -> DataFrame:
-    """Without coordinates, for a total has none."""
+    """Without coordinates, for a total has none. A time that PostgreSQL does not know must not hide among others of its key."""
+    times = [name for name in (*sink.min, *sink.max) if isinstance(rows.schema[name].dataType, (T.DateType, T.TimestampType))]
+    apart = [_beside_the_calendar(name).alias(f"_apart_{name}") for name in dict.fromkeys(times)]
     totals = [
         *(_sum(name, rows.schema[name].dataType) for name in sink.sum),
         *(F.min(name).alias(f"{name}_min") for name in sink.min),
@@ -46,7 +56,13 @@ def added_up(rows: DataFrame, sink: PostgresTotals) -> DataFrame:
         F.count("*").alias(RECORDS),
     ]
     nowhere = [F.lit(None).cast(kind).alias(name) for name, kind in zip(PLACES, ("int", "bigint"), strict=True)]
-    return rows.groupBy(*sink.key).agg(*totals).select(*nowhere, *staged_totals(sink))
+    return rows.groupBy(*sink.key, *apart).agg(*totals).select(*nowhere, *staged_totals(sink))
+
+
+def _beside_the_calendar(name: str) -> Column:
+    """-1 before the years that PostgreSQL has, 1 after them."""
+    year = F.year(name)
+    return F.when(year < FIRST_YEAR, -1).when(year > LAST_YEAR, 1).otherwise(0)
 
 
 def _sum(name: str, kind: T.DataType) -> Column:

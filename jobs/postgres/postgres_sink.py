@@ -23,7 +23,7 @@ from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.postgres.books import append_commit, application_name, digest_of, end_older_sessions, lock_owner, make_books, make_owner
 from jobs.postgres.open_batch import OpenPostgresBatch
-from jobs.postgres.partial_totals import needed_for_totals
+from jobs.postgres.partial_totals import can_be_added_up, needed_for_totals
 from jobs.postgres.staging import Staging
 from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.table_check import check_table, make_or_check
@@ -60,7 +60,7 @@ class PostgresTableSink:
         self.target = target_of(place)
         self.wanted = wanted_table(place, settings, shape)
         self.staged = staged_columns(settings, shape.names)
-        self.judges_each_record = False  # known after a look at the table
+        self.adds_up = isinstance(settings, PostgresTotals) and can_be_added_up(settings, shape)
         self.shape = shape
         self.derived: dict[str, Column] = {}
         self._digest = digest_of(self.target)
@@ -98,6 +98,7 @@ class PostgresTableSink:
         with self.transaction() as cursor:
             make_owner(cursor, self.target)
             make_or_check(cursor, self.wanted, is_new=is_first)
+            self.adds_up = self.adds_up and not self.statements(cursor).judges_each_record
             self.staging.make(cursor)
         with self.transaction() as cursor:
             there = lock_owner(cursor, self.target)
@@ -143,9 +144,7 @@ class PostgresTableSink:
 
     def statements(self, cursor: Cursor) -> Statements:
         """By the columns as they are now: somebody may have changed the table while the stream runs."""
-        statements = Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
-        self.judges_each_record = statements.judges_each_record
-        return statements
+        return Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
 
     def commit_batch(
         self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None

@@ -15,9 +15,11 @@ from psycopg2.sql import SQL, Composable, Composed, Identifier, Literal
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.stream_spec import PostgresUpsert
 from include.tidemarks.postgres_connection import first_line
+from jobs.postgres.partial_totals import RECORDS
 from jobs.postgres.staging import Staged, Staging
 from jobs.postgres.statements import Statements
 from jobs.quarantine import BUDGET_ROWS, BUDGET_SHARE
+from jobs.sink import OnceMore
 
 # Classes of SQLSTATE that speak of a row: data, constraint, check option, a trigger's own, a value too long for an index.
 OF_A_ROW = ("22", "23", "44", "P0", "54")
@@ -25,14 +27,14 @@ TOLD = 3
 CODE_OF_NO_TEXT = "22021"
 
 
+class JudgesEachRecord(OnceMore):
+    """The database refuses something of totals that Spark has added up: which record it is, only single ones can tell."""
+
+
 class TooManyRejects(StreamFailure):
     """The database refuses more rows of one batch than a stream may set aside by itself."""
 
     exit_class = ExitClass.POISON
-
-
-class EachRecordNeeded(Exception):
-    """The database refuses something of totals that Spark has added up: which record it is, only single ones can tell."""
 
 
 @dataclass
@@ -59,18 +61,18 @@ class Putting:
 
     def put(self, staged: Staged) -> PutIn:
         if self._statements.judges_each_record and not staged.has_places:
-            raise EachRecordNeeded("the table cannot hold every value of theirs")
+            raise JudgesEachRecord("the table cannot hold every value of theirs")
         self._budget = max(BUDGET_ROWS, int(staged.rows * BUDGET_SHARE))
         staged_rows = self._staging.rows_of(staged)
         without_text = self._check_count(staged_rows, staged)
         if without_text and not staged.has_places:
-            raise EachRecordNeeded(f"{without_text:,} keys are no text that PostgreSQL has")
+            raise JudgesEachRecord(f"{without_text:,} keys are no text that PostgreSQL has")
         if without_text:
             self._reject(SQL("{} AND no_text IS NOT NULL").format(staged_rows), CODE_OF_NO_TEXT, SQL("s.no_text"))
         usable = SQL("{} AND no_text IS NULL").format(staged_rows)
         refusal = self._try(usable)
         if refusal is not None and not staged.has_places:
-            raise EachRecordNeeded(first_line(refusal))
+            raise JudgesEachRecord(first_line(refusal))
         if refusal is not None:
             self._put_by_halves(usable, staged.rows - without_text)
         return self._done
@@ -141,9 +143,9 @@ class Putting:
 
     def _as_json(self) -> Composed:
         """The row by the names of its columns."""
-        staged = self._statements.staged
+        staged = [name for name in self._statements.staged if name != RECORDS]
         texts = SQL(", ").join(SQL("s.{}").format(Identifier(f"c{number}")) for number in range(len(staged)))
-        return SQL("jsonb_object({}, ARRAY[{}])").format(Literal(list(staged)), texts)
+        return SQL("jsonb_object({}, ARRAY[{}])").format(Literal(staged), texts)
 
     def _check_budget(self) -> None:
         rejected = self._done.rejected.total()

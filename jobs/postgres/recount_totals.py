@@ -20,6 +20,7 @@ from jobs.made_by import Group, Spec, find_spec
 from jobs.measuring import GOOD, PLACE, Sides, outside, within
 from jobs.postgres.columns_there import columns_there
 from jobs.postgres.comparison import count_rejects
+from jobs.postgres.partial_totals import needed_for_totals
 from jobs.postgres.recount import PostgresCounting
 from jobs.postgres.totals_comparison import differing, expect_totals
 from jobs.postgres.wanted_table import WantedTable, wanted_table
@@ -133,7 +134,7 @@ class TotalsCounting(PostgresCounting):
         self._tell(cursor, wanted)
 
     def _records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        needed = dict.fromkeys([*self._settings.key, *self._settings.sum, *self._settings.min, *self._settings.max])
+        needed = needed_for_totals(self._settings)
         return self.sides.records(spec, segments).select(*PLACE, "_kafka_timestamp", "_fate", *needed)
 
     def _rejected(self, cursor: Cursor) -> DataFrame:
@@ -144,7 +145,7 @@ class TotalsCounting(PostgresCounting):
         return self.sides.spark.createDataFrame(cursor.fetchall(), "_partition int, _offset bigint")
 
     def _add_up(self, rows: DataFrame) -> DataFrame:
-        """By Spark, not by the database's own statement, which is under judgement too."""
+        """Record by record, and not as the sink adds up, batch by batch and then in the database, which is under judgement."""
         sink = self._settings
         totals = [
             *(F.sum(name).alias(name) for name in sink.sum),
