@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-reconcile bench-postgres bench-fan-out bench-merge bench-small-files histories crash-matrix bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories crash-matrix bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ bench-postgres: ## a batch into PostgreSQL against the usual ways, alternating i
 	$(SETUP)
 	@$(VENV) -m bench.postgres_sink
 
+bench-kafka: ## a topic into a topic against Spark's own Kafka sink, alternating in one run; a stack of its own in var/bench
+	$(SETUP)
+	@$(VENV) -m bench.kafka_sink
+
 bench-fan-out: ## one stream with two sinks against two streams, alternating in one run; a stack of its own in var/bench
 	$(SETUP)
 	@$(VENV) -m bench.fan_out
@@ -105,7 +109,7 @@ histories: ## two hundred random histories of a merge table, each with restarts:
 
 crash-matrix: ## every kind of sink killed at every boundary, started again in every way; writes docs/crash_matrix.md
 	$(SETUP) --dev
-	@TIDEMARK_MATRIX=all $(VENV) -m pytest tests/crash/test_postgres_matrix.py tests/crash/test_lake_matrix.py
+	@TIDEMARK_MATRIX=all $(VENV) -m pytest tests/crash/test_postgres_matrix.py tests/crash/test_lake_matrix.py tests/crash/test_kafka_matrix.py tests/crash/test_kafka_zombies.py
 
 bench-recovery: ## how fast a killed driver is noticed and followed: on a stack that is up, kills its drivers of orders_raw
 	$(EXISTING)

@@ -1,12 +1,12 @@
 """Delivers one batch to every sink, by the rules of P3. Everything it needs was made by take-over.
 
-P3.1 the range, from the offset log; P3.2 each record has its fate (`rows_of`); then for each sink, by name: the rows that it
-lacks are written and counted in one pass, but nobody sees them yet; P3.3 bad records are quarantined, before the first commit;
-P3.4 rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
+P3.1 the range, from the offset log; P3.2 each record has its fate (`rows_of`); for each sink the rows that it lacks are written
+and counted in one pass, but nobody sees them yet; P3.3 bad records are quarantined, before the first commit; P3.4 then for each
+sink, by name: rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -23,7 +23,7 @@ from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.kept_rows import kept
 from jobs.poison import PoisonSearch
-from jobs.sink import NOTHING, ConflictLost, OnceMore, Sink
+from jobs.sink import NOTHING, ConflictLost, OnceMore, OpenBatch, PutsIn, Sink
 from jobs.take_over import TakenStream
 from jobs.topic_watch import TopicWatch
 from jobs.transform import RAW
@@ -64,53 +64,88 @@ class Delivery:
         behind = [sink for sink in self._sinks if not sink.tidemark.covers(span.ends)]
         for sink in behind:
             self._refuse_above(sink, span)
-        with _kept_for(behind, rows) as slim:
-            batch = _Batch(number, span, rows, slim, self._lowest(span), tuple(_refusals(behind, span)))
-            ledgers = [self._until_committed(sink, batch, is_first=sink is behind[0]) for sink in behind]
+        with _kept_for(behind, rows) as slim, ExitStack() as held:
+            batch = _Batch(number, span, slim, self._lowest(span), tuple(_refusals(behind, span)), held)
+            prepared = self._prepare_all(behind, batch)
+            for one in prepared:
+                if refused := one.counting.refused:  # P3.3
+                    self._quarantine.insert(rows, batch.lowest, one.moved, refused, one.counting.read_above_lowest)
+            ledgers = [self._until_committed(one, batch) for one in prepared]
         return _summary(number, span, ledgers)
 
     def _lowest(self, span: BatchRange) -> Bounds:
         return Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
 
-    def _until_committed(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:
-        """Who maintains the table may commit between our look and our commit, or the sink wants the batch in another form: then
-        all of it is made once more, upon what stands there now (P3.7: the tidemark is read again)."""
-        with _named(sink):
-            for _ in range(TURNS - 1):
-                try:
-                    return self._deliver_to(sink, batch, is_first=is_first)
-                except ConflictLost:
-                    why = "another commit came between"
-                except OnceMore as wish:
-                    why = f"it takes record by record, for {wish}"
-                print(f"Sink {sink.sink}: {why}; batch {batch.number} is made once more", flush=True)
-            return self._deliver_to(sink, batch, is_first=is_first)
+    def _prepare_all(self, sinks: list[Sink], batch: "_Batch") -> list["_Prepared"]:
+        """Everything but the commits. What a database puts in takes it a while: it is given its rows first, and Spark writes the
+        others meanwhile. Only one of several databases: what the next puts in may need what this one commits (foreign keys)."""
+        opened = [self._open(sink, batch, counts_refusals=sink is sinks[0]) for sink in sinks]
+        early = next((one for one in opened if isinstance(one.open_batch, PutsIn)), None)
+        if early is not None:
+            self._write(early, batch)
+            early.begin()
+        for one in opened:
+            if one is not early:
+                self._write(one, batch)
+        return [self._finished(one, batch) for one in opened]
 
-    def _deliver_to(self, sink: Sink, batch: "_Batch", *, is_first: bool) -> list[LedgerLine]:
-        open_batch = sink.open_batch()
-        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names)  # P3.5
-        bounds = Bounds.of(batch.span, sink.tidemark.offsets)
-        refusals = (Refusal(None, f"{batch.lowest.of_records()} AND _bad"), *batch.refusals) if is_first else ()
-        counting = Counting(bounds, batch.lowest, sink.refuses, refusals)
-        reach(Failpoint.BEFORE_WRITE)
+    def _finished(self, one: "_Prepared", batch: "_Batch") -> "_Prepared":
         try:
-            written = open_batch.write(_as_rows(counting.drop_and_count(batch.rows), sink, moved))
-        except PySparkException as error:
-            if classify(error) is not ExitClass.POISON:
-                raise
-            raise self._poison.find(bounds.ranges, error) from error
-        ledger = counting.ledger()
-        check_rows(written, sum(line.delivered for line in ledger), sink.sink)
-        reach(Failpoint.IN_WRITE)
-        self.check_topic()
-        if refused := counting.refused:  # P3.3
-            self._quarantine.insert(batch.records, batch.lowest, moved, refused, counting.read_above_lowest)
-        reach(Failpoint.BEFORE_COMMIT)
-        self.check_topic()
-        booked = open_batch.commit(moved, ledger, self._quarantine.newest)  # P3.4
-        reach(Failpoint.AFTER_COMMIT)
-        self.check_topic()
-        return booked
+            one.finish()
+        except OnceMore as wish:
+            return self._once_more(one, wish, batch)
+        return one
+
+    def _once_more(self, one: "_Prepared", why: ConflictLost | OnceMore, batch: "_Batch") -> "_Prepared":
+        """Who maintains the table has committed between our look and our commit, or the sink wants the batch in another form: all
+        of it is made upon what stands there now (P3.7: the tidemark is read again)."""
+        if one.turn == TURNS:
+            raise why
+        told = f"it takes record by record, for {why}" if isinstance(why, OnceMore) else "another commit came between"
+        print(f"Sink {one.sink.sink}: {told}; batch {batch.number} is made once more", flush=True)
+        again = self._open(one.sink, batch, counts_refusals=one.counts_refusals, turn=one.turn + 1)
+        self._write(again, batch)
+        again.begin()
+        return self._finished(again, batch)
+
+    def _open(self, sink: Sink, batch: "_Batch", *, counts_refusals: bool, turn: int = 1) -> "_Prepared":
+        with _named(sink):
+            open_batch = sink.open_batch()
+        if isinstance(open_batch, PutsIn):
+            batch.held.callback(open_batch.give_up)
+        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names)  # P3.5
+        refusals = (Refusal(None, f"{batch.lowest.of_records()} AND _bad"), *batch.refusals) if counts_refusals else ()
+        counting = Counting(Bounds.of(batch.span, sink.tidemark.offsets), batch.lowest, sink.refuses, refusals)
+        return _Prepared(sink, open_batch, moved, counting, counts_refusals, turn)
+
+    def _write(self, one: "_Prepared", batch: "_Batch") -> None:
+        with _named(one.sink):
+            reach(Failpoint.BEFORE_WRITE)
+            try:
+                written = one.open_batch.write(_as_rows(one.counting.drop_and_count(batch.rows), one.sink, one.moved))
+            except PySparkException as error:
+                if classify(error) is not ExitClass.POISON:
+                    raise
+                raise self._poison.find(one.counting.bounds.ranges, error) from error
+            check_rows(written, sum(line.delivered for line in one.counting.ledger()), one.sink.sink)
+            reach(Failpoint.IN_WRITE)
+            self.check_topic()
+
+    def _until_committed(self, one: "_Prepared", batch: "_Batch") -> list[LedgerLine]:
+        while True:
+            try:
+                return self._commit(one)
+            except (ConflictLost, OnceMore) as why:
+                one = self._once_more(one, why, batch)
+
+    def _commit(self, one: "_Prepared") -> list[LedgerLine]:
+        with _named(one.sink):
+            reach(Failpoint.BEFORE_COMMIT)
+            self.check_topic()
+            booked = one.open_batch.commit(one.moved, one.counting.ledger(), self._quarantine.newest)  # P3.4
+            reach(Failpoint.AFTER_COMMIT)
+            self.check_topic()
+            return booked
 
     def _refuse_above(self, sink: Sink, span: BatchRange) -> None:
         for number, start in span.starts.items():
@@ -126,14 +161,35 @@ class Delivery:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What every sink is given: the records with their raw parts, and without."""
+    """What every sink is given."""
 
     number: int
     span: BatchRange
-    records: DataFrame
-    rows: DataFrame
+    rows: DataFrame  # without the raw parts of the records
     lowest: Bounds  # what the hindmost sink lacks
     refusals: tuple[Refusal, ...]
+    held: ExitStack  # what is to be given up at the end, if it was not committed
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A batch at one sink: everything is done but the commit."""
+
+    sink: Sink
+    open_batch: OpenBatch
+    moved: Tidemark
+    counting: Counting
+    counts_refusals: bool
+    turn: int
+
+    def begin(self) -> None:
+        if isinstance(self.open_batch, PutsIn):
+            self.open_batch.begin(self.moved)
+
+    def finish(self) -> None:
+        if isinstance(self.open_batch, PutsIn):
+            with _named(self.sink):
+                self.open_batch.finish()
 
 
 def _refusals(sinks: list[Sink], span: BatchRange) -> Iterator[Refusal]:

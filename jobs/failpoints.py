@@ -36,6 +36,11 @@ class Failpoint(StrEnum):
     AFTER_QUARANTINE = "quarantine.after_commit"
     BEFORE_COMMIT = "sink.before_commit"
     IN_TRANSACTION = "sink.in_transaction"  # PostgreSQL: everything is done but the COMMIT; also of fence and adoption
+    BEFORE_SLOT = "slot.before_records"  # Kafka, these four on executors: nothing is begun
+    AFTER_OUTPUTS = "slot.after_outputs"
+    AFTER_MARKS = "slot.after_marks"  # outputs and marks are sent, not committed
+    AFTER_SLOT = "slot.after_commit"  # one slot is through, perhaps not the others
+    BEFORE_TELLING = "sink.before_telling"  # Kafka: all slots are through, the log does not know yet
     AFTER_COMMIT = "sink.after_commit"  # before Spark's own log
     BEFORE_MAINTENANCE = "maintenance.before_commit"  # of a table: its new files are written
 

@@ -2,11 +2,13 @@
 
 import time
 
-from include.contract.stream_spec import DeltaAppend, DeltaMerge, PostgresTotals
+from include.contract.places import OutputTopic
+from include.contract.stream_spec import DeltaAppend, DeltaMerge, KafkaOutput, PostgresTotals
 from include.control.database import ControlDatabase
 from include.control.window_contents import Measured, Segment
 from include.tidemarks.sink_state import read_sink
 from include.topics.topic import TopicMissing, TopicState
+from jobs.kafka.recount import OutputCounting
 from jobs.made_by import Group, find_groups
 from jobs.measuring import Sides
 from jobs.postgres.recount import KeyedCounting
@@ -55,6 +57,10 @@ def _counts(sides: Sides, *, compacted: bool) -> WindowCounts:
             return MergeCounting(sides, settings, compacted=compacted)
         case PostgresTotals() as settings:
             return TotalsCounting(sides, settings, compacted=compacted)
+        case KafkaOutput() as settings if isinstance(sides.place, OutputTopic):
+            return OutputCounting(sides, settings, sides.place, compacted=compacted)
+        case KafkaOutput():
+            raise ValueError(f"{sides.place} is no topic")
         case settings:
             return KeyedCounting(sides, settings, compacted=compacted)
 

@@ -4,6 +4,7 @@ While the database is down the stream goes on; what was to be told is kept, and 
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -26,6 +27,7 @@ from include.control.progress import (
 from include.tidemarks.sink_state import read_sink
 
 EVERY_SECONDS = 1.0
+COPY_EVERY_SECONDS = 5.0  # of a stream that delivers nothing: what others did to its tables
 KEPT_BATCHES = 10_000  # half a day of 5-second batches; older progress is forgotten, the ledger is not
 LAST_WORDS_SECONDS = 20  # a driver's end does not wait longer for a database that does not answer
 # P3.9; killed, perhaps, by the kernel for lack of memory; stuck: a sink broke the batch off at a deadline
@@ -48,6 +50,7 @@ class Reporter:
         self._generation: int | None = None
         self._untold: deque[FinishedBatch] = deque(maxlen=KEPT_BATCHES)
         self._is_down = False
+        self._copied_at = float("-inf")
         self._ended = threading.Event()
         self._last_words: tuple[DriverExit, int] | None = None
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -104,8 +107,15 @@ class Reporter:
             note_good_batches(cursor, self._stream, len(batches), self._declared)
         for batch in batches:
             self._untold.remove(batch)
-        for sink, place in self._sinks.items():
-            catch_up(self._control, self._stream, sink, place)
+        if batches or self._ended.is_set() or time.monotonic() > self._copied_at + COPY_EVERY_SECONDS:
+            self._copy_ledgers()
+
+    def _copy_ledgers(self) -> None:
+        """Until nothing is left to copy, and again if it fails, with every look."""
+        self._copied_at = float("-inf")
+        copied = [catch_up(self._control, self._stream, sink, place) for sink, place in self._sinks.items()]
+        if not any(copied):
+            self._copied_at = time.monotonic()
 
     def _tell_the_end(self) -> None:
         if self._last_words is None:

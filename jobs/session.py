@@ -5,6 +5,7 @@ from pyspark.sql import SparkSession
 from include.contract.connections import read_connection
 from include.contract.environment import load_environment
 from include.spark_settings import spark_settings
+from jobs.java_class import remember_classes
 
 
 def open_session(name: str) -> SparkSession:
@@ -14,4 +15,6 @@ def open_session(name: str) -> SparkSession:
     builder = SparkSession.Builder().appName(name).master(where.address if where.port else where.host)
     for key, value in spark_settings(environment).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    remember_classes(spark)
+    return spark

@@ -1,7 +1,7 @@
 """What take-over and delivery ask of a sink, whatever kind it is; and the ends that every kind shares."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyspark.sql import Column, DataFrame
 
@@ -55,6 +55,20 @@ class OpenBatch(Protocol):
         self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
     ) -> list[LedgerLine]:
         """The ledger as it was committed: what the sink refused or left out is known only then."""
+
+
+@runtime_checkable
+class PutsIn(Protocol):
+    """An open batch that has more to do between its rows and its commit, without Spark: so Spark writes other sinks meanwhile."""
+
+    def begin(self, tidemark: Tidemark) -> object:
+        """In a thread of its own. Nobody sees it yet. A commit that was not begun does all of it."""
+
+    def finish(self) -> None:
+        """Waits until only the commit is left of what was begun. Raises what went wrong."""
+
+    def give_up(self) -> None:
+        """Takes back what is not committed; does nothing after the commit."""
 
 
 class Sink(Protocol):

@@ -4,15 +4,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from include.contract.catalog import Stream
+from include.contract.connections import read_connection
 from include.contract.identity import QUARANTINE, transaction_app_id
-from include.contract.places import DatabaseTable, Places
-from include.contract.stream_spec import DeltaMerge, LakeTable
+from include.contract.places import DatabaseTable, OutputTopic, Places
+from include.contract.stream_spec import DeltaMerge, KafkaOutput, LakeTable
 from include.control.generations import Generation
 from include.start_plan.world import World
 from include.tidemarks.delta_log import DeltaLog
 from include.tidemarks.sink_failure import at_sink
+from include.topics.topic import Topic
 from jobs.delta_transaction import DeltaTransaction
 from jobs.fenced_table import FencedTable
+from jobs.kafka.kafka_sink import KafkaTopicSink, check_topics
 from jobs.merge_table import MergeTable, check_partitions, merge_shape
 from jobs.postgres.postgres_sink import PostgresTableSink, check_place
 from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA
@@ -40,7 +43,10 @@ class Sinks:
         for name, place in self._places.sinks.items():
             settings = self._stream.spec.sinks[name]
             held = seen.sinks[name].tidemark
-            if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable):
+            if isinstance(settings, KafkaOutput) and isinstance(place, OutputTopic):
+                with at_sink(self._stream.name, name, place):
+                    check_topics(place, name, settings, self._schema, self._stream.spec.source)
+            elif isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable | KafkaOutput):
                 with at_sink(self._stream.name, name, place):
                     check_place(place, settings, self._schema, is_new=seen.sinks[name].note is None)
             elif isinstance(place, str):
@@ -50,7 +56,11 @@ class Sinks:
 
     def _sink(self, name: str, generation: Generation) -> Sink:
         place, settings = self._places.sinks[name], self._stream.spec.sinks[name]
-        if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable):
+        if isinstance(settings, KafkaOutput) and isinstance(place, OutputTopic):
+            read_from = self._stream.spec.source
+            source = Topic(read_connection(read_from.connection).address, read_from.topic)
+            return KafkaTopicSink(place, self._stream.name, name, source, settings, self._schema, generation, self._spec_hash)
+        if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable | KafkaOutput):
             topic = self._stream.spec.source.topic
             return PostgresTableSink(place, self._stream.name, name, topic, settings, self._schema, generation, self._spec_hash)
         if isinstance(settings, DeltaMerge):

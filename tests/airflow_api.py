@@ -11,9 +11,9 @@ from urllib.parse import quote
 from include.local_stack.airflow import WITHOUT_PROXY
 from include.local_stack.airflow_settings import airflow_url
 from include.local_stack.stack import Stack
+from tests.running import wait_for
 
 ENDED = ("success", "failed")
-SECONDS_TO_READ = 3
 
 
 class Refused(Exception):
@@ -111,10 +111,15 @@ class Run:
         answer = self.api.ask(f"{self.path}/taskInstances/{task}/logs/{attempt}")
         return "\n".join(str(line.get("event", "")) + str(line.get("error_detail", "")) for line in answer["content"])
 
+    def wait_until_asked(self) -> None:
+        """Until a person can be asked, and Airflow's scheduler has heard that the task waits: one that is answered, expires or is
+        marked before that round of the scheduler is failed by Airflow 3.3.2; then nothing is touched."""
+        self.wait_for_task("approve", "awaiting_input", "deferred")
+        heard = f"TaskInstance Finished: dag_id={self.dag}, task_id=approve, run_id={self.id},"
+        log = self.api.stack.home.log("scheduler")
+        wait_for(f"the scheduler to hear that {self.dag} asks", lambda: heard in log.read_text(errors="replace"), 120)
+
     def answer(self, option: str) -> None:
-        """Of the person who approves or rejects, who is slower than we. Airflow 3.3.2 fails a task that is answered before its
-        scheduler has heard that the task waits, which takes one of its rounds; then nothing is touched."""
-        time.sleep(SECONDS_TO_READ)
         path = f"{self.path}/taskInstances/approve/-1/hitlDetails"
         self.api.ask(path, {"chosen_options": [option], "params_input": {}}, "PATCH")
 

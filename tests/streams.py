@@ -26,6 +26,7 @@ from include.local_stack.stack import Stack
 from jobs import batch, quarantine, take_over
 from jobs.exits import ended_by
 from jobs.failpoints import Failpoint, FailpointReached
+from jobs.kafka import log_writer, open_batch, slot_attempt
 from jobs.maintenance import compaction
 from jobs.postgres import postgres_sink
 from jobs.run_stream import Driver, parse
@@ -206,7 +207,7 @@ class TrialStream:
 @contextmanager
 def at(wanted: Failpoint, act: Callable[[], None]) -> Iterator[None]:
     """Does something whenever a driver of this process comes by."""
-    modules = (take_over, batch, quarantine, postgres_sink, compaction)
+    modules = (take_over, batch, quarantine, postgres_sink, compaction, open_batch, slot_attempt, log_writer)
     before = [module.reach for module in modules]
 
     def reach(point: Failpoint) -> None:

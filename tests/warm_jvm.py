@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from include.spark_settings import PROJECT
 from jobs.failpoints import VARIABLE
-from jobs.java_class import java_class
+from jobs.java_class import java_class, remember_classes
 from jobs.run_stream import main
 
 
@@ -38,9 +38,12 @@ def borrowed(name: str = "borrowed") -> SparkSession:
     java_context = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context)
     own = SparkConf(loadDefaults=False).setMaster(context.master()).setAppName(name)
     own.set("spark.executorEnv.PYTHONPATH", str(PROJECT))
+    own.set("spark.executorEnv.PYTHONSAFEPATH", "1")  # or what lies where the JVM was started would come first
     if failpoint := os.environ.get(VARIABLE):
         own.set(f"spark.executorEnv.{VARIABLE}", failpoint)
-    return SparkSession(SparkContext(conf=own, gateway=gateway, jsc=java_context))
+    spark = SparkSession(SparkContext(conf=own, gateway=gateway, jsc=java_context))
+    remember_classes(spark)
+    return spark
 
 
 if __name__ == "__main__":

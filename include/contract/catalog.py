@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from include.contract.columns import check_columns, check_types
 from include.contract.errors import TidemarkError
-from include.contract.identity import QUARANTINE
+from include.contract.identity import QUARANTINE, rejects_topic, tidemarks_topic
 from include.contract.located_yaml import LocatedYaml, NotReadable, read_located
 from include.contract.problems import Problem, StreamFilesInvalid, from_validation, nearest
-from include.contract.stream_spec import PUBLIC, LakeTable, Name, PostgresSink, RecordSchema, Section, StreamSpec
+from include.contract.stream_spec import PUBLIC, KafkaOutput, LakeTable, Name, RecordSchema, Section, Sink, StreamSpec
 
 LAKE = ""  # beside connection ids, which are never empty
 SectionType = TypeVar("SectionType", bound=Section)
@@ -143,16 +143,17 @@ def _load_file(path: Path, shown: str, model: type[SectionType], problems: list[
 
 
 def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:
-    """Two sinks that write one table would fence each other for ever."""
+    """Two sinks that write one place would fence each other for ever."""
     problems = []
     owners = {(LAKE, QUARANTINE): "every stream's quarantine"}
     for name, (file, spec) in specs.items():
         for sink, settings in spec.sinks.items():
-            place = (LAKE, settings.table) if isinstance(settings, LakeTable) else _in_database(settings)
-            if place in owners:
-                complaint = f"sinks.{sink}.table is {settings.table!r}, which belongs to {owners[place]} already."
-                problems.append(file.problem(complaint, "sinks", sink, "table"))
-            owners.setdefault(place, f"{name}.{sink}")
+            key, shown = ("topic", settings.topic) if isinstance(settings, KafkaOutput) else ("table", settings.table)
+            places = _places(settings)
+            if taken := [place for place in places if place in owners]:
+                complaint = f"sinks.{sink}.{key} is {shown!r}, which belongs to {owners[taken[0]]} already."
+                problems.append(file.problem(complaint, "sinks", sink, key))
+            owners |= {place: f"{name}.{sink}" for place in places if place not in owners}
             if sink == QUARANTINE:
                 problems.append(
                     file.problem(f"a sink cannot be called {sink!r}: every stream has its quarantine.", "sinks", sink)
@@ -160,5 +161,10 @@ def _check_tables(specs: dict[str, tuple[_File, StreamSpec]]) -> list[Problem]:
     return problems
 
 
-def _in_database(sink: PostgresSink) -> tuple[str, str]:
-    return sink.connection, sink.table if "." in sink.table else f"{PUBLIC}.{sink.table}"
+def _places(sink: Sink) -> list[tuple[str, str]]:
+    """All that a sink writes."""
+    if isinstance(sink, LakeTable):
+        return [(LAKE, sink.table)]
+    if isinstance(sink, KafkaOutput):
+        return [(sink.connection, topic) for topic in (sink.topic, tidemarks_topic(sink.topic), rejects_topic(sink.topic))]
+    return [(sink.connection, sink.table if "." in sink.table else f"{PUBLIC}.{sink.table}")]

@@ -2,11 +2,20 @@
 
 from include.contract.expressions import ExpressionRefused, columns_of
 from include.contract.identity import READABLE_COLUMNS
+from include.contract.kafka_columns import check_kafka_output
 from include.contract.lake_columns import check_lake_table, check_tombstones
 from include.contract.named_columns import MakeProblem, check_names, doubled
 from include.contract.problems import Problem, nearest
 from include.contract.spark_types import is_type
-from include.contract.stream_spec import LakeTable, PostgresSink, PostgresTotals, PostgresUpsert, RecordSchema, StreamSpec
+from include.contract.stream_spec import (
+    KafkaOutput,
+    LakeTable,
+    PostgresSink,
+    PostgresTotals,
+    PostgresUpsert,
+    RecordSchema,
+    StreamSpec,
+)
 
 LONGEST_NAME = 63 - len("_max")  # bytes, in PostgreSQL; a longer name would be cut off
 NO_TYPE = "which is no Spark SQL type that JSON can hold, such as string, bigint, decimal(12,2), timestamp or array<string>"
@@ -34,6 +43,8 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
     for sink, settings in spec.sinks.items():
         if isinstance(settings, LakeTable):
             problems += check_lake_table(sink, settings, output, schema, problem)
+        elif isinstance(settings, KafkaOutput):
+            problems += check_kafka_output(sink, settings, spec.source, output, schema, problem)
         else:
             problems += _check_postgres(sink, settings, output, problem)
             problems += _check_types_for_postgres(sink, settings, output, schema, problem)

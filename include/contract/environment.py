@@ -30,7 +30,10 @@ class Spark(_Section):
 
 
 class Kafka(_Section):
+    """`durable_topics`: what a sink writes to Kafka must survive the loss of a broker; otherwise a start is refused."""
+
     connection: str
+    durable_topics: bool
 
 
 class Control(_Section):

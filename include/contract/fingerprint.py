@@ -8,7 +8,9 @@ from include.contract.catalog import Stream
 from include.contract.stream_spec import RecordSchema, StreamSpec
 
 HASH_LENGTH = 16
-NOT_OF_ROWS = {"begin", "cluster_by", "schema_changes", "purge_deleted_after"}  # settings of a sink that change no row
+OF_TABLES = {"cluster_by", "schema_changes", "purge_deleted_after"}
+OF_TRANSACTIONS = {"compression", "create", "slots", "slot_within", "transaction_timeout"}
+NOT_OF_ROWS = {"begin", *OF_TABLES, *OF_TRANSACTIONS}  # settings of a sink that change no row
 HASH_VERSION = 2  # raised when a default or a fixed setting of the session changes rows: defaults are left out of the hash
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
-from include.contract.stream_spec import DeltaMerge, LakeTable, Sink
+from include.contract.stream_spec import DeltaMerge, KafkaOutput, LakeTable, Sink
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ def _commits_together(settings: Sink) -> str:
     if isinstance(settings, LakeTable):
         rows = "the newest row of each key" if isinstance(settings, DeltaMerge) else "rows"
         return f"{rows}, tidemark and ledger become visible in one Delta commit of {settings.table} (P4)"
+    if isinstance(settings, KafkaOutput):
+        return f"outputs, rejects and marks become visible in one transaction per slot of {settings.connection} (P5)"
     what = {
         "postgres_insert_new": "the first row of each key",
         "postgres_upsert": "the newest row of each key",

@@ -14,6 +14,20 @@ def transaction_app_id(stream: str, sink: str) -> str:
     return f"{stream}/{sink}"
 
 
+def transactional_id(stream: str, sink: str, slot: int | None) -> str:
+    """Of a producer into Kafka: of one slot, or of whoever writes the log of commits (P5)."""
+    return f"{transaction_app_id(stream, sink)}/{'fence' if slot is None else slot}"
+
+
+def tidemarks_topic(topic: str) -> str:
+    """Beside an output topic: its log of commits and its marks."""
+    return f"{topic}.tidemarks"
+
+
+def rejects_topic(topic: str) -> str:
+    return f"{topic}.rejects"
+
+
 def quarantine_table(stream: str) -> str:
     """Below the lake's root."""
     return f"{QUARANTINE}/{stream}"

@@ -6,7 +6,7 @@ from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import quarantine_table
-from include.contract.stream_spec import PUBLIC, LakeTable, Sink
+from include.contract.stream_spec import PUBLIC, KafkaOutput, LakeTable, Sink
 
 
 class NoObjectStoreYet(StreamFailure):
@@ -27,7 +27,18 @@ class DatabaseTable:
         return f"{self.schema}.{self.name} of {self.connection}"
 
 
-Place = str | DatabaseTable  # a Delta table is its path
+@dataclass(frozen=True)
+class OutputTopic:
+    """A topic that a sink writes, by the id of a connection."""
+
+    connection: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} of {self.connection}"
+
+
+Place = str | DatabaseTable | OutputTopic  # a Delta table is its path
 
 
 @dataclass(frozen=True)
@@ -50,5 +61,7 @@ class Places:
 def _place(sink: Sink, environment: Environment) -> Place:
     if isinstance(sink, LakeTable):
         return environment.lake_path(sink.table)
+    if isinstance(sink, KafkaOutput):
+        return OutputTopic(sink.connection, sink.topic)
     schema, _, name = sink.table.rpartition(".")
     return DatabaseTable(sink.connection, schema or PUBLIC, name)

@@ -10,6 +10,8 @@ from include.contract.quantities import ByteCount, Duration
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]  # a leading _ is for our own columns
 BY_OFFSET, BY_KAFKA_TIME = "offset", "_kafka_timestamp"  # orders that every record has, a tombstone too
+TOPIC_CHARACTERS = "[A-Za-z0-9_-][A-Za-z0-9._-]"  # Kafka forbids the names . and ..
+AS_JSON = "json"  # how a record's value is made of its columns, where no single column is named
 PUBLIC = "public"  # PostgreSQL's schema for a table that names none
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
@@ -33,7 +35,7 @@ class RecordSchema(Section):
 
 
 class Source(Section):
-    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]  # Kafka forbids . and ..
+    topic: Annotated[str, Field(pattern=rf"^{TOPIC_CHARACTERS}{{0,248}}$")]
     connection: Name
     start: Literal["earliest", "latest"] = "earliest"
     max_records_per_batch: Annotated[int, Field(gt=0, le=2**31 - 1)] = 200_000
@@ -120,8 +122,33 @@ class PostgresTotals(PostgresTable):
         return [*self.sum, *counted, *(f"{name}_min" for name in self.min), *(f"{name}_max" for name in self.max)]
 
 
+class NewTopic(Section):
+    """How a topic is made that is not there."""
+
+    partitions: Annotated[int, Field(gt=0, le=10_000)]
+    replication: Annotated[int, Field(gt=0, le=100)] = 1
+
+
+class KafkaOutput(AnySink):
+    """Records in a topic, in transactions: whoever reads committed records alone sees each source record's outputs once, in the
+    order of the source."""
+
+    kind: Literal["kafka"]
+    connection: Name
+    topic: Annotated[str, Field(pattern=rf"^{TOPIC_CHARACTERS}{{0,230}}$")]  # its tidemarks and rejects have longer names
+    key: ColumnName | None = None
+    value: ColumnName = AS_JSON  # all columns as one JSON object; or one column as it is, text or bytes
+    explode: ColumnName | None = None  # an array: one output for each element, none for an empty one
+    partition: Literal["key", "source"] | Annotated[int, Field(ge=0)] = "key"
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    create: NewTopic | None = None  # otherwise the topic must be there
+    slots: Annotated[int, Field(gt=0, le=64)] = 2  # transactions of one batch at once
+    slot_within: Duration = timedelta(minutes=2)  # the longest that one of them may take
+    transaction_timeout: Duration = timedelta(minutes=5)  # then the broker ends what a dead driver left open
+
+
 PostgresSink = PostgresInsertNew | PostgresUpsert | PostgresTotals
-Sink = Annotated[DeltaAppend | DeltaMerge | PostgresSink, Field(discriminator="kind")]
+Sink = Annotated[DeltaAppend | DeltaMerge | PostgresSink | KafkaOutput, Field(discriminator="kind")]
 
 
 class Reconcile(Section):
@@ -164,5 +191,5 @@ class StreamSpec(Section):
     @property
     def connections(self) -> set[str]:
         """The ids of those that a driver of this stream needs."""
-        databases = {sink.connection for sink in self.sinks.values() if not isinstance(sink, LakeTable)}
-        return {self.source.connection, *databases}
+        of_sinks = {sink.connection for sink in self.sinks.values() if not isinstance(sink, LakeTable)}
+        return {self.source.connection, *of_sinks}

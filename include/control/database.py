@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg2
@@ -12,6 +13,7 @@ from psycopg2.extensions import cursor as Cursor
 from include.contract.connections import Connection
 from include.contract.errors import TidemarkError
 from include.contract.exit_class import ExitClass, StreamFailure
+from include.control.kept_connection import KeptConnection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SCHEMA_LOCK = 7_143_205_118  # any number, as long as every deployment's migrations use the same one
@@ -53,12 +55,13 @@ class SchemaTooNew(StreamFailure):
 class ControlDatabase:
     def __init__(self, connection: Connection) -> None:
         self.where = connection
+        self._kept = KeptConnection(partial(_connect, connection))
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """Committed when the block ends, rolled back when it raises. A connection of its own: nothing is left after an outage."""
+        """Committed when the block ends, rolled back when it raises."""
         try:
-            with closing(self._connect()) as connection, connection, connection.cursor() as cursor:
+            with self._kept.lent() as connection, connection.cursor() as cursor:
                 yield cursor
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise self._down(error) from error
@@ -68,7 +71,7 @@ class ControlDatabase:
         """One act on a stream at a time, by supervision or a runbook. Falls with the connection of whoever dies holding it; that
         is safe, for the newest generation wins whatever is started twice."""
         try:
-            with closing(self._connect()) as connection:
+            with closing(_connect(self.where)) as connection:
                 connection.autocommit = True
                 if not _take_lock(connection.cursor(), stream, time.monotonic() + wait_seconds):
                     raise StreamBusy(
@@ -101,25 +104,26 @@ class ControlDatabase:
                 cursor.execute(there[number].read_text())
                 cursor.execute("INSERT INTO migration (number) VALUES (%s)", [number])
 
-    def _connect(self) -> PostgresConnection:
-        return psycopg2.connect(
-            host=self.where.host,
-            port=self.where.port,
-            user=self.where.login,
-            password=self.where.password,
-            dbname=self.where.schema,
-            connect_timeout=5,
-            application_name="tidemark",
-            options=WITH_DEADLINES,
-            tcp_user_timeout=TCP_DEADLINE_MS,
-        )
-
     def _down(self, error: Exception) -> ControlDatabaseDown:
         last_line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         return ControlDatabaseDown(
             f"The control database at {self.where.address} does not answer: {last_line}.",
             state="Streams that run go on; a start waits for it.",
         )
+
+
+def _connect(where: Connection) -> PostgresConnection:
+    return psycopg2.connect(
+        host=where.host,
+        port=where.port,
+        user=where.login,
+        password=where.password,
+        dbname=where.schema,
+        connect_timeout=5,
+        application_name="tidemark",
+        options=WITH_DEADLINES,
+        tcp_user_timeout=TCP_DEADLINE_MS,
+    )
 
 
 def _take_lock(cursor: Cursor, stream: str, deadline: float) -> bool:

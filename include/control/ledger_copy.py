@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from include.contract.places import Place
 from include.control.database import ControlDatabase
 from include.control.windows import reopen_above
+from include.tidemarks.logs import looking_at
 from include.tidemarks.note import LedgerLine, Note
 from include.tidemarks.sink_state import CopiedBatch, first_to_copy, read_ledger
 
@@ -28,8 +29,9 @@ def catch_up(control: ControlDatabase, stream: str, sink: str, place: Place) -> 
     outside of the transaction, which must be short."""
     with control.transaction() as cursor:
         copied = _copied_version(cursor, stream, sink)
-    began = first_to_copy(place, copied, _batches(control, stream, sink))
-    notes, up_to = read_ledger(place, stream, sink, began, COPIED_AT_ONCE)
+    with looking_at(place) as log:
+        began = first_to_copy(log, copied, _batches(control, stream, sink))
+        notes, up_to = read_ledger(log, stream, sink, began, COPIED_AT_ONCE)
     if up_to == copied:
         return False
     with control.transaction() as cursor:

@@ -10,6 +10,7 @@ from include.contract.catalog import Stream
 from include.contract.stream_spec import (
     DeltaAppend,
     DeltaMerge,
+    KafkaOutput,
     LakeTable,
     PostgresInsertNew,
     PostgresTotals,
@@ -75,7 +76,7 @@ def _of_kind(sink: Sink) -> list[Expected]:
             return [once, all_there]
         case DeltaMerge():  # later rows may have replaced some
             return [once, Expected("no more rows stand in the table than were delivered", "not_booked_rows"), rejects]
-        case PostgresInsertNew():
+        case PostgresInsertNew() | KafkaOutput():
             return [once, all_there, rejects]
         case PostgresUpsert():  # a later window may have replaced a row of this one
             return [once, rejects]
@@ -90,6 +91,8 @@ def _of_kind_against_kafka(sink: Sink) -> list[Expected]:
             Expected("rows have the values that Kafka has", "kafka_checksum", "table_checksum"),
         ]
     booked = Expected("every good record in Kafka is booked so", "kafka_good", "booked_good")
+    if isinstance(sink, KafkaOutput):
+        return [booked, Expected("outputs have the values that Kafka's records give", "kafka_checksum", "table_checksum")]
     if isinstance(sink, DeltaMerge):
         return [
             booked,

@@ -3,9 +3,10 @@
 """
 
 from collections.abc import Hashable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
+from psycopg2.extensions import connection as PostgresConnection
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.sql import SQL, Composable, Identifier
 
@@ -45,6 +46,7 @@ class PostgresLog:
     def __init__(self, place: DatabaseTable) -> None:
         self._place = place
         self._target = target_of(place)
+        self._kept: PostgresConnection | None = None
 
     @property
     def table(self) -> str:
@@ -134,14 +136,28 @@ class PostgresLog:
             return cursor.fetchall()
 
     @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Whatever is asked in the block goes over one connection; otherwise each question has its own, which costs both sides
+        more than the answer. Each sees what is committed by then: no transaction is open in between."""
+        with closing(self._connect()) as self._kept:
+            self._kept.autocommit = True
+            try:
+                yield
+            finally:
+                self._kept = None
+
+    @contextmanager
     def _cursor(self) -> Iterator[Cursor]:
         where = read_connection(self._place.connection)
         with (
             told(where, "Nothing was read."),
-            closing(connect(where, "tidemark reads", READ_WITHIN_SECONDS)) as connection,
+            nullcontext(self._kept) if self._kept else closing(self._connect()) as connection,
             connection.cursor() as cursor,
         ):
             yield cursor
+
+    def _connect(self) -> PostgresConnection:
+        return connect(read_connection(self._place.connection), "tidemark reads", READ_WITHIN_SECONDS)
 
     def _unreadable(self, version: int) -> LogUnreadable:
         return LogUnreadable(

@@ -13,7 +13,7 @@ from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import transaction_app_id
 from include.contract.places import Place
 from include.tidemarks.commit import Commit, LogUnreadable, SinkLog
-from include.tidemarks.logs import log_of
+from include.tidemarks.logs import looking_at
 from include.tidemarks.note import Kind, Note, Tidemark, generation_of
 
 
@@ -76,8 +76,12 @@ class SinkState:
 
 
 def read_sink(place: Place, stream: str, sink: str) -> SinkState:
-    log, app_id = log_of(place), transaction_app_id(stream, sink)
-    table = log.table
+    with looking_at(place) as log:
+        return _read(log, stream, sink)
+
+
+def _read(log: SinkLog, stream: str, sink: str) -> SinkState:
+    app_id, table = transaction_app_id(stream, sink), log.table
     if log.newest_version() is None:
         _refuse_rows(log, app_id)
         return SinkState(sink, None, 0, None, None, ())
@@ -128,10 +132,10 @@ class CopiedBatch(NamedTuple):
     batch: int
 
 
-def first_to_copy(place: Place, after_version: int, batches: Iterable[CopiedBatch]) -> int:
+def first_to_copy(log: SinkLog, after_version: int, batches: Iterable[CopiedBatch]) -> int:
     """Where a copy of the log goes on that ended with a version: behind what Delta has cleaned up meanwhile; and where the two
     part, if the place was put back to an earlier state and others were committed since. `batches` of the copy, newest first."""
-    log, copies = log_of(place), iter(batches)
+    copies = iter(batches)
     newest_copy = next(copies, None)
     with suppress(LogUnreadable):  # cleaned up long ago: see below
         if log.has(after_version) and (newest_copy is None or _is_in(log, newest_copy)):
@@ -153,10 +157,10 @@ def _is_in(log: SinkLog, copied: CopiedBatch) -> bool:
     return note is not None and note.tidemark is not None and (note.generation, note.tidemark.batch) == copied[1:]
 
 
-def read_ledger(place: Place, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:
+def read_ledger(log: SinkLog, stream: str, sink: str, after_version: int, at_most: int) -> tuple[list[tuple[int, Note]], int]:
     """Batches and adoptions above a version, oldest first, and up to which version was read. Also those that a RESTORE took
     away."""
-    log, read, found = log_of(place), after_version, []
+    read, found = after_version, []
     for commit in islice(log.after(read), at_most):
         read = commit.version
         if commit.note is not None and commit.note.is_of(stream, sink) and commit.note.tidemark is not None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from include.contract.identity import transaction_app_id
 from include.contract.places import Place
-from include.tidemarks.commit import Commit
-from include.tidemarks.logs import log_of
+from include.tidemarks.commit import Commit, SinkLog
+from include.tidemarks.logs import looking_at
 from include.tidemarks.note import Kind
 from include.tidemarks.sink_state import SinkState, judge, read_sink
 
@@ -16,7 +16,6 @@ class SinkWatch:
 
     def __init__(self, place: Place, stream: str, sink: str) -> None:
         self._place = place
-        self._log = log_of(place)
         self._stream = stream
         self._sink = sink
         self._app_id = transaction_app_id(stream, sink)
@@ -25,19 +24,20 @@ class SinkWatch:
 
     def look(self) -> SinkState:
         before, self._state = self._state, None  # should the look fail, the next one begins anew
-        if before is None or before.version is None or not self._is_same(before.version):
-            state = read_sink(self._place, self._stream, self._sink)
-        else:
-            state = self._advanced(before)
-        self._seen = self._log.identity_of(state.version) if state.version is not None else None
+        with looking_at(self._place) as log:
+            if before is None or before.version is None or not self._is_same(log, before.version):
+                state = read_sink(self._place, self._stream, self._sink)
+            else:
+                state = self._advanced(log, before)
+            self._seen = log.identity_of(state.version) if state.version is not None else None
         self._state = state
         return state
 
-    def _is_same(self, version: int) -> bool:
-        return self._seen is not None and self._log.identity_of(version) == self._seen
+    def _is_same(self, log: SinkLog, version: int) -> bool:
+        return self._seen is not None and log.identity_of(version) == self._seen
 
-    def _advanced(self, state: SinkState) -> SinkState:
-        for commit in self._log.after(state.version if state.version is not None else -1):
+    def _advanced(self, log: SinkLog, state: SinkState) -> SinkState:
+        for commit in log.after(state.version if state.version is not None else -1):
             following = self._following(state, commit)
             if following is None:
                 return read_sink(self._place, self._stream, self._sink)

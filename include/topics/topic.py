@@ -1,7 +1,9 @@
 """Asks the broker about one topic, without Spark and without a consumer group."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -47,16 +49,24 @@ class TopicState:
     stable: dict[int, int]
 
 
+def admin_of(address: str, answer_seconds: int = ANSWER_SECONDS) -> AdminClient:
+    """One client of a broker for as long as a process lives, whoever asks; a client does not survive a fork."""
+    return _admin(address, answer_seconds, os.getpid())
+
+
+@lru_cache(maxsize=32)
+def _admin(address: str, answer_seconds: int, _process: int) -> AdminClient:
+    return AdminClient({"bootstrap.servers": address, "socket.timeout.ms": answer_seconds * 1000, "log_level": NOTICES})
+
+
 class Topic:
-    """One client for the life of a driver: each question costs one round trip."""
+    """Each question costs one round trip."""
 
     def __init__(self, address: str, name: str, answer_seconds: int = ANSWER_SECONDS) -> None:
         self.address = address
         self.name = name
         self._answer_seconds = answer_seconds
-        self._admin = AdminClient(
-            {"bootstrap.servers": address, "socket.timeout.ms": self._answer_seconds * 1000, "log_level": NOTICES}
-        )
+        self._admin = admin_of(address, answer_seconds)
 
     def topic_id(self) -> str:
         return self._ask(lambda: self._describe()[0])

@@ -10,10 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from jobs.json_form import JSON_OPTIONS
+
 PLACES = ("_partition", "_offset")
 TEXTS = frozenset({"text", "character varying"})  # not character(n), which pads what it is given
 TIMESTAMP = "timestamp with time zone"
-JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 SIMPLE: dict[type[T.DataType], tuple[str, frozenset[str]]] = {  # what a new table gets, and what an existing one may have
     T.StringType: ("text", TEXTS | {"jsonb", "json", "uuid"}),
     T.BooleanType: ("boolean", frozenset({"boolean"})),

@@ -25,6 +25,7 @@ from jobs.failpoints import Failpoint, FailpointReached
 from jobs.sink import Fenced, SinkWentBack
 from jobs.topic_watch import TopicChanged
 from tests.checker import problems
+from tests.crash.kafka_scenarios import KAFKA_SCENARIOS
 from tests.streams import TrialStream, at, crash, once
 from tests.warm_jvm import borrowed
 
@@ -102,7 +103,7 @@ def a_zombie_commits_while_its_successor_takes_over(stack: Stack, spark: SparkSe
     """The successor has fenced and read the tidemarks; now the zombie commits the batch it had in hand."""
     stream = TrialStream(stack, folder)
     stream.send(90)
-    successor = _Paused(stream, spark, Failpoint.AFTER_READ)
+    successor = Paused(stream, spark, Failpoint.AFTER_READ)
 
     def zombie_sleeps() -> None:
         stream.send(60)
@@ -195,11 +196,12 @@ SCENARIOS: dict[str, Scenario] = {
         a_restore_under_a_running_batch,
         the_topic_is_made_anew_before_the_commit,
         a_topic_that_was_made_anew_is_approved,
+        *KAFKA_SCENARIOS,
     )
 }
 
 
-class _Paused:
+class Paused:
     """A driver in a thread of its own that waits at a failpoint until it may go on."""
 
     def __init__(self, stream: TrialStream, spark: SparkSession, point: Failpoint) -> None:

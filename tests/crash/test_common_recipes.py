@@ -1,4 +1,4 @@
-"""The must-fail twins of `postgres_totals`: the common recipes, under the same kill, give wrong totals."""
+"""The must-fail twins of `postgres_totals` and `kafka`: the common recipes, under the same kill, give wrong totals and copies."""
 
 import signal
 import subprocess
@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
 from tests.crash.common_recipe import RECIPES
+from tests.outputs import OutputStream
 from tests.running import PROJECT
 from tests.warehouse import Warehouse, WarehouseStream
 from tests.warm_jvm import lent
@@ -50,3 +52,17 @@ def test_a_common_recipe_is_right_only_as_long_as_nothing_happens(
         assert cents > sent
     else:
         assert (orders, cents) == (700, sent)
+
+
+def test_sparks_own_kafka_sink_sends_a_batch_twice(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    stream = OutputStream(stack, tmp_path)
+    stream.send(700)
+    admin = stream.admin()
+    admin.create_topics([NewTopic(stream.output, 4, 1)])[stream.output].result(15)
+    command = [sys.executable, "-m", "tests.crash.plain_kafka", stream.name, stream.output, str(tmp_path / "checkpoint")]
+    with lent(spark) as jvm:
+        for kill in ({"KILL": "in the second batch"}, {}):
+            variables = stream.variables(**jvm, **kill)
+            done = subprocess.run(command, cwd=PROJECT, env=variables, capture_output=True, text=True, check=False, timeout=120)
+            assert done.returncode == (-signal.SIGKILL if kill else 0), done.stderr
+    assert len(stream.outputs()) > 700

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
-from tests.crash import scenarios
+from tests.crash import kafka_scenarios, scenarios
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.running import PROJECT
 from tests.warm_jvm import lent
@@ -35,9 +35,11 @@ class Mechanism:
     patches: tuple[tuple[str, str, str], ...]
 
 
-QUARANTINE_STEP = """        if refused := counting.refused:  # P3.3
-            self._quarantine.insert(batch.records, batch.lowest, moved, refused, counting.read_above_lowest)
+QUARANTINE_STEP = """            for one in prepared:
+                if refused := one.counting.refused:  # P3.3
+                    self._quarantine.insert(rows, batch.lowest, one.moved, refused, one.counting.read_above_lowest)
 """
+COMMITS = "            ledgers = [self._until_committed(one, batch) for one in prepared]\n"
 ADOPTION = "            pinned=pinned,\n        )\n        self._commit(transaction, note)"
 MECHANISMS = [
     Mechanism(
@@ -97,11 +99,7 @@ MECHANISMS = [
         scenarios.crash_right_after_the_sinks_commit,
         (
             ("jobs/batch.py", QUARANTINE_STEP, ""),
-            (
-                "jobs/batch.py",
-                "        reach(Failpoint.AFTER_COMMIT)\n",
-                "        reach(Failpoint.AFTER_COMMIT)\n" + QUARANTINE_STEP,
-            ),
+            ("jobs/batch.py", COMMITS, COMMITS + QUARANTINE_STEP),
         ),
     ),
     Mechanism(
@@ -128,6 +126,33 @@ MECHANISMS = [
         scenarios.a_topic_that_was_made_anew_is_approved,
         (("include/start_plan/epochs.py", "if state.note is None or ", "if True or "),),
     ),
+    Mechanism(
+        "every attempt at a slot reads the marks",
+        "P5",
+        kafka_scenarios.a_task_is_tried_again_after_its_commit,
+        (("jobs/kafka/slot_attempt.py", "return self._done_before(marks, ends)", "return None"),),
+    ),
+    Mechanism(
+        "every attempt at a slot reads who has fenced",
+        "P5",
+        kafka_scenarios.a_driver_sends_after_its_successor_has_fenced,
+        (("jobs/kafka/slot_attempt.py", "if LOG_PARTITION in fresh and (", "if fresh.pop(LOG_PARTITION, None) and False and ("),),
+    ),
+    Mechanism(
+        "transactions of older drivers are ended and waited for",
+        "P5",
+        kafka_scenarios.a_slot_is_open_when_a_successor_with_fewer_slots_commits,
+        (
+            ("jobs/kafka/kafka_sink.py", "            self._end_slots()  # 3\n", ""),
+            ("include/topics/committed.py", "if end.stable < end.high}", "if False}"),
+        ),
+    ),
+    Mechanism(
+        "what was committed but not told is told at the fence",
+        "P5",
+        kafka_scenarios.crash_between_the_slots_and_the_log,
+        (("jobs/kafka/kafka_sink.py", "if note := untold(", "if False and untold("),),
+    ),
 ]
 RESULTS: dict[str, str] = {}
 
@@ -153,7 +178,7 @@ def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, spar
     told = re.search(r"^PROBLEMS (.*)$", done.stdout, re.MULTILINE)
     assert told, done.stdout + done.stderr
     found = json.loads(told[1])
-    assert found != []
+    assert found != [], done.stdout + done.stderr
     RESULTS[mechanism.title] = re.sub(r", first .*", "", found[0])
 
 

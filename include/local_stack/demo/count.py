@@ -1,21 +1,26 @@
 """A stranger's count: what the broker acknowledged against what the tables hold. Shares no code with the stream: reads Parquet
-through deltalake and rows through psycopg2, and knows nothing of tidemarks, ledgers or checkpoints.
+through deltalake, rows through psycopg2, records through a plain consumer; knows nothing of tidemarks, ledgers or checkpoints.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import DeltaTable, QueryBuilder
 from psycopg2.extensions import connection as PostgresConnection
 from psycopg2.sql import SQL, Identifier
 
+from include.local_stack.demo.eyes import reader_settings
 from include.local_stack.demo.records import Sent
 
 Place = tuple[int, int]
 NAMED = 3
+ANSWER_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,29 @@ def count_in_database(sent: Sent, connection: PostgresConnection, table: str, qu
     with connection.cursor() as cursor:
         cursor.execute(SQL("SELECT _partition, _offset, event_id FROM public.{}").format(Identifier(table)))
         return count_rows(sent, [((partition, offset), value) for partition, offset, value in cursor.fetchall()], quarantine)
+
+
+def count_in_topic(sent: Sent, address: str, topic: str, quarantine: Path) -> Count:
+    """By what a plain consumer of committed records reads: each tells where it came from."""
+    rows = []
+    with closing(Consumer(reader_settings(address))) as consumer:
+        partitions = consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        open_partitions = set(partitions)
+        while open_partitions:
+            for message in consumer.consume(10_000, timeout=1):
+                if message.error() is None:
+                    rows.append((_source_of(message), json.loads(message.value() or b"{}")["event_id"]))
+                else:
+                    open_partitions.discard(message.partition())
+    return count_rows(sent, rows, quarantine)
+
+
+def _source_of(message: Message) -> Place:
+    said = dict(message.headers() or [])["tidemark-source"]
+    text = said.decode() if isinstance(said, bytes) else str(said)
+    _, partition, offset, _ = text.split("/")
+    return int(partition), int(offset)
 
 
 def count_totals(sent: Sent, connection: PostgresConnection, table: str, quarantine: Path) -> Count:

@@ -2,11 +2,12 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from confluent_kafka import Consumer, TopicPartition
 from psycopg2.extensions import connection as PostgresConnection
 
 from include.local_stack.postgres import WAREHOUSE
@@ -74,6 +75,44 @@ class WarehouseEye:
                 return None
             cursor.execute(query, values)
             return cursor.fetchone()
+
+
+@dataclass
+class TopicEye:
+    """On the log of commits that lies beside an output topic, in partition 0 of its tidemarks."""
+
+    address: str
+    topic: str
+    _notes: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def _consumer(self) -> Consumer:
+        consumer = Consumer(reader_settings(self.address))
+        consumer.assign([TopicPartition(f"{self.topic}.tidemarks", 0, 0)])
+        return consumer
+
+    def version(self) -> int:
+        while (message := self._consumer.poll(0.05)) is not None:
+            if message.error() is None:
+                told = json.loads(message.value() or b"")
+                self._notes[told["version"]] = json.loads(told["note"])
+        return max(self._notes, default=-1)
+
+    def note(self, version: int) -> dict[str, Any]:
+        return self._notes.get(version, {})
+
+
+def reader_settings(address: str) -> dict[str, Any]:
+    """Of a plain consumer that sees committed records alone."""
+    return {
+        "bootstrap.servers": address,
+        "group.id": "stranger",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "log_level": 2,  # the topic is not there before its stream has begun
+    }
 
 
 def newest_batch(eye: Eye) -> Batch:

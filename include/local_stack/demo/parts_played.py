@@ -8,14 +8,14 @@ from pathlib import Path
 
 from psycopg2.extensions import connection as PostgresConnection
 
-from include.local_stack.demo.count import Count, count, count_in_database, count_newest, count_totals
-from include.local_stack.demo.eyes import Eye, LakeEye, WarehouseEye
+from include.local_stack.demo.count import Count, count, count_in_database, count_in_topic, count_newest, count_totals
+from include.local_stack.demo.eyes import Eye, LakeEye, TopicEye, WarehouseEye
 from include.local_stack.demo.records import Sent
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
 
-KILLED, BESIDE, LATEST = "user_metrics", "orders_to_postgres", "orders_latest"
-STREAMS = (KILLED, BESIDE, LATEST)
+KILLED, BESIDE, LATEST, ENRICHED = "user_metrics", "orders_to_postgres", "orders_latest", "orders_enriched"
+STREAMS = (KILLED, BESIDE, LATEST, ENRICHED)
 InDatabase = Callable[[Sent, PostgresConnection, str, Path], Count]
 
 
@@ -36,13 +36,19 @@ def lake_table(stack: Stack) -> Path:
 
 
 def played_sinks(stack: Stack) -> list[PlayedSink]:
-    latest = stack.home.lake / "orders_latest"
+    latest, address = stack.home.lake / "orders_latest", stack.kafka.connection.address
     table, kept = lake_table(stack), {stream: stack.home.lake / "quarantine" / stream for stream in STREAMS}
     return [
         PlayedSink(KILLED, "lake", LakeEye(table / "_delta_log"), lambda sent: count(sent, table, kept[KILLED])),
         _in_warehouse(stack, KILLED, "totals", "user_metrics", count_totals, kept[KILLED]),
         _in_warehouse(stack, BESIDE, "warehouse", "orders", count_in_database, kept[BESIDE]),
         PlayedSink(LATEST, "latest", LakeEye(latest / "_delta_log"), lambda sent: count_newest(sent, latest, kept[LATEST])),
+        PlayedSink(
+            ENRICHED,
+            "enriched",
+            TopicEye(address, ENRICHED),
+            lambda sent: count_in_topic(sent, address, ENRICHED, kept[ENRICHED]),
+        ),
     ]
 
 

@@ -20,6 +20,7 @@ from jobs.row_shape import ExpressionRefused
 from jobs.take_over import StartRefused
 from tests.running import wait_for
 from tests.streams import TrialStream, exit_class_of
+from tests.warm_jvm import lent
 
 
 def exits(stream: TrialStream) -> list[tuple[str, int, dict[str, object]]]:
@@ -43,23 +44,25 @@ def test_sigterm_lets_the_batch_in_hand_finish_and_ends_with_0(stack: Stack, tmp
     assert exits(stream) == [("stopped", 0, {})]
 
 
-def test_a_second_sigterm_ends_now_and_an_idle_stream_stops_at_once(stack: Stack, tmp_path: Path) -> None:
+def test_a_second_sigterm_ends_now_and_an_idle_stream_stops_at_once(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = TrialStream(stack, tmp_path)
     stream.write_file(trigger="10 minutes")
     stream.send(30)
-    driver = stream.start()
-    wait_for("the first batch", lambda: "batch     0:" in stream.log(), 120)
-    asked = time.monotonic()
-    driver.send_signal(signal.SIGTERM)
-    assert driver.wait(60) == 0, stream.log()
-    assert time.monotonic() - asked < 30  # the next trigger is ten minutes away
+    with lent(spark) as jvm:
+        driver = stream.start(jvm=jvm)
+        wait_for("the first batch", lambda: "batch     0:" in stream.log(), 120)
+        asked = time.monotonic()
+        driver.send_signal(signal.SIGTERM)
+        assert driver.wait(60) == 0, stream.log()
+        assert time.monotonic() - asked < 30  # the next trigger is ten minutes away
     stream.send(30)
-    stuck = stream.start(failpoint="sink.in_write=sleep")
-    wait_for("the driver to be inside its batch", lambda: "failpoint sink.in_write" in stream.log(), 120)
-    stuck.send_signal(signal.SIGTERM)
-    wait_for("the first signal to be heard", lambda: stream.log().count("Stopping: SIGTERM") == 2, 30)
-    stuck.send_signal(signal.SIGTERM)
-    assert stuck.wait(30) == 143, stream.log()
+    with lent(spark) as jvm:
+        stuck = stream.start(failpoint="sink.in_write=sleep", jvm=jvm)
+        wait_for("the driver to be inside its batch", lambda: "failpoint sink.in_write" in stream.log(), 120)
+        stuck.send_signal(signal.SIGTERM)
+        wait_for("the first signal to be heard", lambda: stream.log().count("Stopping: SIGTERM") == 2, 30)
+        stuck.send_signal(signal.SIGTERM)
+        assert stuck.wait(30) == 143, stream.log()
 
 
 def test_a_stop_request_in_the_control_database_stops_this_generation_alone(

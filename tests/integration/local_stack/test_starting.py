@@ -128,45 +128,59 @@ def test_a_port_that_was_asked_for_and_is_taken_names_its_holder(tmp_path: Path)
     assert processes_of(StackHome(tmp_path)) == []
 
 
-def test_a_remembered_port_that_is_taken_is_left_to_its_holder(small_stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    small_stack.up()
-    small_stack.down()
-    before = small_stack.ports.chosen["kafka"]
+@pytest.fixture(scope="module")
+def used_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackHome]:
+    home = StackHome(tmp_path_factory.mktemp("used") / "small stack")
+    yield home
+    Stack(home, with_airflow=False).down()
+
+
+@pytest.fixture
+def used_stack(used_home: StackHome) -> Stack:
+    """PostgreSQL and Kafka alone, running, for tests that do not mind who used them before."""
+    stack = Stack(used_home, with_airflow=False)
+    stack.up()
+    return stack
+
+
+def test_a_remembered_port_that_is_taken_is_left_to_its_holder(used_stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    used_stack.down()
+    before = used_stack.ports.chosen["kafka"]
     with socket.create_server(("127.0.0.1", before)):
-        again = Stack(small_stack.home, with_airflow=False)
+        again = Stack(used_stack.home, with_airflow=False)
         again.up()
         assert again.ports.chosen["kafka"] != before
         assert f"from {before}, which is taken by pid {os.getpid()}" in capsys.readouterr().out
         assert all(part.is_healthy for part in again.status())
 
 
-def test_a_broker_that_dies_at_start_shows_its_last_lines(small_stack: Stack) -> None:
-    small_stack.up()
-    small_stack.down()
-    meta = small_stack.home.data("kafka") / "logs" / "meta.properties"
-    meta.write_text(re.sub("node.id=1", "node.id=2", meta.read_text()))
+def test_a_broker_that_dies_at_start_shows_its_last_lines(used_stack: Stack) -> None:
+    used_stack.down()
+    meta = used_stack.home.data("kafka") / "logs" / "meta.properties"
+    whole = meta.read_text()
+    meta.write_text(re.sub("node.id=1", "node.id=2", whole))
     with pytest.raises(PartDied) as died:
-        Stack(small_stack.home, with_airflow=False).up()
+        Stack(used_stack.home, with_airflow=False).up()
     assert "node" in died.value.happened
     assert "make logs PART=kafka" in died.value.next_step
-    assert processes_of(small_stack.home) == []
+    assert processes_of(used_stack.home) == []
+    meta.write_text(whole)
 
 
-def test_stale_records_that_point_to_a_living_stranger_are_seen_through(small_stack: Stack) -> None:
-    small_stack.up()
+def test_stale_records_that_point_to_a_living_stranger_are_seen_through(used_stack: Stack) -> None:
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:  # as a login or a daemon would be
-        for part in small_stack.parts:
+        for part in used_stack.parts:
             os.kill(part.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
-        wait_for("the end of all parts", lambda: not any(part.is_alive for part in small_stack.parts))
-        for part in small_stack.parts:
-            record = json.loads(small_stack.home.record(part.name).read_text())
-            small_stack.home.record(part.name).write_text(json.dumps({**record, "pid": stranger.pid}))
-        postmaster = small_stack.home.data("postgres") / "data" / "postmaster.pid"
+        wait_for("the end of all parts", lambda: not any(part.is_alive for part in used_stack.parts))
+        for part in used_stack.parts:
+            record = json.loads(used_stack.home.record(part.name).read_text())
+            used_stack.home.record(part.name).write_text(json.dumps({**record, "pid": stranger.pid}))
+        postmaster = used_stack.home.data("postgres") / "data" / "postmaster.pid"
         postmaster.write_text(re.sub(r"^\d+", str(stranger.pid), postmaster.read_text()))
 
-        assert [part.state for part in small_stack.status()] == ["died", "died"]
-        small_stack.up()
-        assert all(part.is_healthy for part in small_stack.status())
+        assert [part.state for part in used_stack.status()] == ["died", "died"]
+        used_stack.up()
+        assert all(part.is_healthy for part in used_stack.status())
         assert stranger.poll() is None
         stranger.kill()
 
@@ -223,12 +237,11 @@ def test_the_wrong_java_stops_a_start_before_anything_runs(tmp_path: Path) -> No
     assert processes_of(home) == []
 
 
-def test_kafka_is_not_healthy_while_nothing_answers(small_stack: Stack) -> None:
-    small_stack.up()
-    kafka = small_stack.kafka
+def test_kafka_is_not_healthy_while_nothing_answers(used_stack: Stack) -> None:
+    kafka = used_stack.kafka
     os.kill(kafka.process.pid, signal.SIGSTOP)  # type: ignore[union-attr]
     try:
-        seen = {part.name: part.state for part in small_stack.status()}
+        seen = {part.name: part.state for part in used_stack.status()}
     finally:
         os.kill(kafka.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
     assert seen == {"postgres": "healthy", Kafka.name: "unhealthy"}

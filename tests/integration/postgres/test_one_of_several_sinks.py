@@ -1,11 +1,14 @@
 """One sink of several that is down or taken over is named; the others keep what they have, and the rest is delivered later."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
 
 from include.contract.exit_class import ExitClass
@@ -50,7 +53,7 @@ def through(stream: WarehouseStream, relay: Relay) -> dict[str, str]:
 
 
 def second(act: Any) -> Any:
-    """The sinks come by in the order of their names: the lake, then the database."""
+    """Rows are written to the database first, then to the lake; the commits come in the order of names, the lake first."""
     times = iter(range(1, 1_000))
     return lambda: act() if next(times) == 2 else None
 
@@ -77,7 +80,7 @@ def recorded_end(stack: Stack, stream: WarehouseStream) -> tuple[str, dict[str, 
 def test_a_database_that_is_down_is_named_and_the_other_sink_keeps_what_it_has(
     point: Failpoint | None, stream: WarehouseStream, stack: Stack, spark: SparkSession, warehouse: Warehouse, relay: Relay
 ) -> None:
-    """Before the start, in its take-over, on the executors, and in the transaction."""
+    """Before the start, in its take-over, beside the writing of the lake, and between the two commits."""
     wire = through(stream, relay)
     stream.send_orders(100)
     stream.run(spark, **wire)
@@ -97,7 +100,7 @@ def test_a_database_that_is_down_is_named_and_the_other_sink_keeps_what_it_has(
     happened, evidence = recorded_end(stack, stream)
     assert f"Sink {stream.name}.rows, connection {WAREHOUSE}" in happened
     assert evidence["sink"] == "rows"
-    assert len(in_the_lake(stream)) == (200 if is_in_batch else 100)
+    assert len(in_the_lake(stream)) == (200 if point is Failpoint.BEFORE_COMMIT else 100)
     relay.mend()
     stream.send_orders(50)
     stream.run(spark, **wire)
@@ -112,11 +115,78 @@ def test_one_sink_that_another_took_over_is_named(stream: WarehouseStream, spark
         taken = "UPDATE tidemark.sink SET generation = generation + 5, owner = 'another' WHERE target = %s"
         warehouse.ask(taken, f"public.{stream.name}")
 
-    with at(Failpoint.BEFORE_WRITE, second(take_over)), pytest.raises(Fenced, match=f"Sink rows of {stream.name}") as ended:
+    with at(Failpoint.BEFORE_WRITE, once(take_over)), pytest.raises(Fenced, match=f"Sink rows of {stream.name}") as ended:
         stream.run(spark)
     assert ended.value.evidence["sink"] == "rows"
-    assert in_the_lake(stream) == sorted(stream.orders)
+    assert in_the_lake(stream) == []
     assert warehouse.rows(stream.name) == []
+
+
+@pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.IN_WRITE], ids=str)
+def test_what_was_put_in_is_taken_back_if_another_sink_cannot_be_written(
+    point: Failpoint, stream: WarehouseStream, spark: SparkSession, warehouse: Warehouse
+) -> None:
+    """The database has the rows in its open transaction, or is about to, when the lake fails."""
+    stream.send_orders(60)
+    stream.run(spark)
+    held = warehouse.rows(stream.name)
+    stream.send_orders(40)
+    with at(point, second(crash)), pytest.raises(FailpointReached) as ended:
+        stream.run(spark)
+    assert ended.value.__notes__ == [f"It was on its way to sink {stream.name}.lake."]
+    assert len(in_the_lake(stream)) == 60
+    assert warehouse.rows(stream.name) == held
+    assert warehouse.booked(stream) == {"read": 60, "delivered": 60}
+    stream.run(spark)
+    assert in_the_lake(stream) == sorted(stream.orders)
+    assert warehouse.problems(stream) == []
+
+
+def test_nothing_is_committed_before_all_are_ready_and_then_by_name(
+    stream: WarehouseStream, spark: SparkSession, warehouse: Warehouse
+) -> None:
+    with_sinks(stream, "also", "lake", "rows")
+    stream.send_orders(60)
+    seen: list[tuple[bool, ...]] = []
+
+    def look() -> None:
+        seen.append((*(bool(stream.rows(suffix)) for suffix in ("_also", "")), bool(warehouse.rows(stream.name))))
+
+    with at(Failpoint.BEFORE_COMMIT, look):
+        stream.run(spark)
+    assert seen == [(False, False, False), (True, False, False), (True, True, False)]
+    assert warehouse.problems(stream) == []
+
+
+def test_a_transaction_that_waits_for_another_sink_is_not_taken_for_one_that_sleeps(
+    stream: WarehouseStream, spark: SparkSession, warehouse: Warehouse
+) -> None:
+    """The lake takes longer than the database lets a transaction be idle."""
+    stream.send_orders(60)
+    there = json.loads(stream.variables()["AIRFLOW_CONN_WAREHOUSE"])
+    wire = {"AIRFLOW_CONN_WAREHOUSE": json.dumps(there | {"extra": {"idle_in_transaction_session_timeout": "2s"}})}
+    with at(Failpoint.IN_WRITE, second(lambda: time.sleep(5))):
+        stream.run(spark, **wire)
+    assert in_the_lake(stream) == sorted(stream.orders)
+    assert warehouse.problems(stream) == []
+
+
+def test_a_batch_that_is_made_once_more_for_one_sink_keeps_its_bad_records(
+    stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sink that is first by name counts the bad records, also when it wants its rows in another form."""
+    stream = WarehouseStream(stack, tmp_path, kind="postgres_totals")
+    rows = {"kind": stream.kind, "connection": WAREHOUSE, "table": stream.name, **KINDS[stream.kind]}
+    stream.write_file(sinks={"a_rows": rows, "lake": {"kind": "delta_append", "table": stream.name}})
+    stream.send_orders(40)
+    stream.run(spark)
+    warehouse.ask(SQL("ALTER TABLE public.{} ADD CHECK (orders < 0) NOT VALID").format(Identifier(stream.name)))
+    stream.send_orders(40)
+    stream.send(10, bad=5)
+    stream.run(spark)
+    assert "it takes record by record, for" in capsys.readouterr().out
+    assert len(DeltaTable(stream.quarantine).to_pyarrow_table()) == 5
+    assert warehouse.booked(stream)["quarantined"] == 5
 
 
 def test_a_sink_that_is_down_can_be_taken_out_of_the_file_and_comes_back_later(
@@ -156,3 +226,21 @@ def test_a_table_that_is_added_from_earliest_adds_each_record_once(
     stream.run(spark)
     assert in_the_lake(stream) == sorted(stream.orders)
     assert warehouse.problems(stream) == []
+
+
+def test_what_one_table_refers_to_in_another_is_committed_before(
+    stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """By name: the users, then the orders, of which each refers to a user that may be new in the same batch."""
+    stream = WarehouseStream(stack, tmp_path, kind="postgres_totals")
+    users = {"kind": stream.kind, "connection": WAREHOUSE, "table": stream.name, **KINDS[stream.kind]}
+    orders = {"kind": "postgres_insert_new", "connection": WAREHOUSE, "table": f"{stream.name}_orders", "key": ["event_id"]}
+    stream.write_file(sinks={"a_users": users, "b_orders": orders})
+    stream.send_orders(1)
+    stream.run(spark)
+    tables = {"orders": Identifier(f"{stream.name}_orders"), "users": Identifier(stream.name)}
+    warehouse.ask(SQL("ALTER TABLE {orders} ADD FOREIGN KEY (user_id) REFERENCES {users} (user_id)").format(**tables))
+    stream.send_orders(60)
+    stream.run(spark)
+    assert warehouse.problems(stream) == []
+    assert len(warehouse.rows(f"{stream.name}_orders")) == len({order["event_id"] for order in stream.orders.values()})

@@ -77,7 +77,7 @@ def test_a_database_that_is_restarted_in_mid_batch_loses_nothing(
         wait_for("the end of the server", lambda: not process.is_alive())
         stack.up()
 
-    with at(Failpoint.BEFORE_COMMIT, once(restart)):
+    with at(Failpoint.IN_WRITE, once(restart)):
         ends(stream, spark, "rows were staged in staging_.*, but 0 are there")
     assert warehouse.rows(stream.name) == []
     stream.run(spark)

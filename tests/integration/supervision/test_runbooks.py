@@ -228,7 +228,7 @@ def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
     assert "Nothing was touched: this was a dry run" in dry.log("report")
 
     rejected = airflow.trigger("start_stream", stream=lossy.name, reason="to be rejected")
-    rejected.wait_for_task("approve", "awaiting_input", "deferred")
+    rejected.wait_until_asked()
     with pytest.raises(Refused) as refused:
         viewer.ask(
             f"{rejected.path}/taskInstances/approve/-1/hitlDetails", {"chosen_options": ["Approve"], "params_input": {}}, "PATCH"
@@ -243,13 +243,13 @@ def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
     assert lossy.journal()[-1].detail["rejected_by"] == "admin"
 
     expired = airflow.trigger("start_stream", stream=lossy.name, reason="to expire")
-    expired.wait_for_task("approve", "awaiting_input", "deferred")
+    expired.wait_until_asked()
     let_expire(lossy.stack, expired.id)
     assert expired.wait() == "failed"
     assert "Nothing was touched: the approval expired" in expired.log("report")
 
     stale = airflow.trigger("start_stream", stream=lossy.name, reason="to be stale")
-    stale.wait_for_task("approve", "awaiting_input", "deferred")
+    stale.wait_until_asked()
     delete_before(lossy, held + 15)
     stale.answer("Approve")
     assert stale.wait() == "failed"
@@ -260,7 +260,7 @@ def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
     assert lossy.living_launches() == set()
 
     marked = airflow.trigger("recover_stream", stream=lossy.name, reason="to be marked", mode="accept_loss", dry_run=False)
-    marked.wait_for_task("approve", "awaiting_input", "deferred")
+    marked.wait_until_asked()
     marked.set_state("approve", "success")
     assert marked.wait() == "failed"
     assert "Nobody has approved this plan." in marked.log("act")
@@ -275,7 +275,7 @@ def test_a_loss_is_approved_with_its_numbers_or_nothing_is_touched(
         dry_run=False,
         ceilings={"0": held + 20},
     )
-    approved.wait_for_task("approve", "awaiting_input", "deferred")
+    approved.wait_until_asked()
     assert f"Covers a loss of partition 0 up to {held + 20:,}." in approved.log("plan")
     delete_before(lossy, held + 18)
     approved.answer("Approve")

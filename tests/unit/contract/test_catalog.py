@@ -58,7 +58,7 @@ def test_the_shipped_stream_files_are_valid() -> None:
         (STREAM, "owner:", "ownr:", "orders_raw.yaml:2: ownr is not a key that is known here. Did you mean 'owner'?"),
         (STREAM, "topic: orders,", "topik: orders,", "orders_raw.yaml:3: source.topik is not a key that is known here. Did you mean 'topic'?"),
         (STREAM, "start: earliest", "start: earlyest", "source.start is 'earlyest', but must be earliest or latest. Did you mean 'earliest'?"),
-        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or delta_merge or postgres_insert_new or postgres_upsert or postgres_totals. Did you mean"),
+        (STREAM, "kind: delta_append", "kind: delta_apend", "sinks.lake.kind is 'delta_apend', but must be delta_append or delta_merge or postgres_insert_new or postgres_upsert or postgres_totals or kafka. Did you mean"),
         (TOTALS, "key: [user_id]", "key: [user]", "user_metrics.yaml:14: sinks.totals.key names 'user', which is no column. Did you mean 'user_id'?"),
         (TOTALS, "sum: [amount_cents]", "summ: [amount_cents]", "user_metrics.yaml:15: sinks.totals.summ is not a key that is known here. Did you mean 'sum'?"),
         (STREAM, "kind: delta_append,", "kind: delta_append, from: latest,", "sinks.lake.from is 'latest', but must be earliest or now"),
@@ -154,7 +154,7 @@ def test_a_table_is_not_partitioned_by_a_column_of_many_values(config: Path) -> 
 def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
     (config / "streams" / "bad.yaml").write_text("description: bad\n")
     catalog = read_catalog(config)
-    assert list(catalog.streams) == ["orders_latest", "orders_raw", "orders_to_postgres", "user_metrics"]
+    assert list(catalog.streams) == ["orders_enriched", "orders_latest", "orders_raw", "orders_to_postgres", "user_metrics"]
     assert {problem.file for problem in catalog.problems} == {"config/streams/bad.yaml"}
 
 

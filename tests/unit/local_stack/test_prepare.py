@@ -30,7 +30,9 @@ def has_package(venv: Path) -> bool:
     return done.returncode == 0
 
 
-def test_a_venv_is_made_once_and_a_half_made_one_again(small_lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_venv_is_made_once_and_again_if_it_is_half_made_or_its_python_is_gone(
+    small_lock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     venv = small_lock.parent / ".venv"
     prepare.make_venv([small_lock])
     assert has_package(venv)
@@ -45,21 +47,17 @@ def test_a_venv_is_made_once_and_a_half_made_one_again(small_lock: Path, capsys:
     prepare.make_venv([small_lock])
     assert has_package(venv)
 
+    (venv / "bin" / "python").unlink()
+    (venv / "bin" / "python").symlink_to("/nowhere/python3.11")
+    prepare.make_venv([small_lock])
+    assert has_package(venv)
+
 
 def test_a_package_with_other_bytes_than_the_locked_ones_is_refused(small_lock: Path) -> None:
     small_lock.write_text("iniconfig==2.3.1 --hash=sha256:" + "0" * 64 + "\n")
     with pytest.raises(prepare.InstallFailed, match="mirror"):
         prepare.make_venv([small_lock])
     assert list((small_lock.parent / ".venv").glob("installed-*")) == []
-
-
-def test_a_venv_whose_python_is_gone_is_made_again(small_lock: Path) -> None:
-    prepare.make_venv([small_lock])
-    python = small_lock.parent / ".venv" / "bin" / "python"
-    python.unlink()
-    python.symlink_to("/nowhere/python3.11")
-    prepare.make_venv([small_lock])
-    assert has_package(small_lock.parent / ".venv")
 
 
 def test_a_running_stack_is_not_robbed_of_its_venv(small_lock: Path) -> None:

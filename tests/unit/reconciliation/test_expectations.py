@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from include.contract.catalog import load_streams
-from include.contract.stream_spec import DeltaAppend, DeltaMerge, PostgresInsertNew, PostgresTotals, PostgresUpsert
+from include.contract.stream_spec import DeltaAppend, DeltaMerge, KafkaOutput, PostgresInsertNew, PostgresTotals, PostgresUpsert
 from include.reconciliation.expectations import Expected, Frame, _of_partitions, _of_window
 from include.reconciliation.validation import validate
 
@@ -21,6 +21,7 @@ WINDOW = {"gaps": 0, "rows_of_others": 0, "findings": 0, "repeated_keys": 0, "be
 IN_DATABASE = {"connection": "warehouse", "table": "t", "key": ["k"]}
 DELTA = DeltaAppend(kind="delta_append", table="t")
 MERGE = DeltaMerge(kind="delta_merge", table="t", key=["k"], order="o")
+TOPIC = KafkaOutput(kind="kafka", connection="kafka_main", topic="t")
 EXPECTED = {
     "partitions": (_of_partitions(DELTA, compacted=False), PARTITION),
     "compacted": (_of_partitions(DELTA, compacted=True), PARTITION),
@@ -29,8 +30,11 @@ EXPECTED = {
     "first rows": (_of_partitions(PostgresInsertNew(kind="postgres_insert_new", **IN_DATABASE), compacted=False), PARTITION),
     "newest rows": (_of_partitions(PostgresUpsert(kind="postgres_upsert", order="o", **IN_DATABASE), compacted=False), PARTITION),
     "totals": (_of_partitions(PostgresTotals(kind="postgres_totals", count="n", **IN_DATABASE), compacted=False), PARTITION),
+    "outputs": (_of_partitions(TOPIC, compacted=False), PARTITION),
+    "outputs, compacted": (_of_partitions(TOPIC, compacted=True), PARTITION),
     "window": (_of_window(load_streams()["orders_raw"], DELTA), WINDOW),
     "window of newest rows": (_of_window(load_streams()["orders_raw"], MERGE), WINDOW),
+    "window of outputs": (_of_window(load_streams()["orders_raw"], TOPIC), WINDOW),
 }
 
 
