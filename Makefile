@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories crash-matrix bench-recovery orders run up down status logs clean demo test lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories crash-matrix bench-recovery orders run up down status logs clean demo test thorough lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,9 +67,13 @@ demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=d
 	$(SETUP)
 	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE))
 
-test: ## all tests, on real parts, beside a running stack; some of them: make test ARGS="tests/unit -k java"
+test: ## every guarantee, on real parts, beside a running stack; some of it: make test ARGS="tests/unit -k java"
 	$(SETUP) --dev
 	@$(VENV) -m pytest $(or $(ARGS),-n 3 --no-loadscope-reorder)
+
+thorough: ## all tests: also on every other part, kind and boundary, and those that show that a test would fail
+	$(SETUP) --dev
+	@$(VENV) -m pytest -n 3 --no-loadscope-reorder --thorough
 
 screenshots: ## docs/screenshots, of a stack of its own in var/screenshots; needs Chromium: [CHROMIUM=/usr/bin/chromium]
 	$(SETUP) --browser

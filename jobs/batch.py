@@ -43,6 +43,7 @@ class Delivered:
     read: int
     delivered: int
     quarantined: int
+    outputs: int
     ends: dict[int, int]
 
 
@@ -227,5 +228,6 @@ def _as_rows(delivered: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
 def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> Delivered:
     """Of the sink that lacked most."""
     fullest = max(ledgers, key=lambda lines: sum(line.read for line in lines), default=[])
-    read, delivered, quarantined = (sum(getattr(line, what) for line in fullest) for what in ("read", "delivered", "quarantined"))
-    return Delivered(batch, read, delivered, quarantined, dict(span.ends))
+    told = ("read", "delivered", "quarantined", "outputs")
+    read, delivered, quarantined, outputs = (sum(getattr(line, what) for line in fullest) for what in told)
+    return Delivered(batch, read, delivered, quarantined, outputs, dict(span.ends))

@@ -67,7 +67,7 @@ def level(
     taken = TakeOver(spark, old, environment, places, control, topic, shape, kept_as=spec_hash).run(launch, approvals)
     span = _uneven(taken.plan)
     if not span.ends:  # level already, by what was lost and approved
-        return Delivered(0, 0, 0, 0, {})
+        return Delivered(0, 0, 0, 0, 0, {})
     records = read_records(spark, topic.address, topic.name, span.starts, span.ends)
     return Delivery(old, topic, taken).deliver_range(rows_of(records, old), 0, span)
 

@@ -19,9 +19,10 @@ class LiveLine:
 
     def batch(self, done: Delivered, seconds: float, latest: dict[int, int], lag: int) -> None:
         rate = done.read / seconds if seconds else 0.0
+        exploded = f" as {done.outputs:,} outputs" if done.outputs not in (0, done.delivered) else ""
         kept_out = f", {done.quarantined:,} quarantined" if done.quarantined else ""
         print(
-            f"{self._title} batch {done.batch:>5}: {done.read:>9,} read, {done.delivered:>9,} delivered{kept_out}"
+            f"{self._title} batch {done.batch:>5}: {done.read:>9,} read, {done.delivered:>9,} delivered{exploded}{kept_out}"
             f" in {seconds:5.1f} s ({rate:,.0f}/s), {self._forecast(rate, sum(latest.values()), lag)}",
             flush=True,
         )

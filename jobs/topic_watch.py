@@ -1,12 +1,9 @@
 """Whether the topic is still the one that the driver took over (P1.6): neither made anew, nor shorter than what was delivered."""
 
-import time
 from collections.abc import Mapping
 
 from include.contract.exit_class import ExitClass, StreamFailure
-from include.topics.topic import Topic, TopicMissing
-
-MISSING_SECONDS, LOOK_SECONDS = 5, 0.5
+from include.topics.topic import Topic
 
 
 class TopicChanged(StreamFailure):
@@ -27,24 +24,13 @@ class TopicWatch:
         self._topic_id = topic_id
 
     def check(self) -> None:
-        there = self._topic_id_there()
+        there = self._topic.lasting_id() or "that of no topic at all"
         if there != self._topic_id:
             raise TopicChanged(
                 f"Topic {self._topic.name} was deleted while the stream ran: its id was {self._topic_id}, now it is {there}.",
                 state="The sinks hold what they committed before.",
                 topic_id=there,
             )
-
-    def _topic_id_there(self) -> str:
-        """A broker that has just started may not know a topic yet: only one that is missing for a while is gone."""
-        deadline = time.monotonic() + MISSING_SECONDS
-        while True:
-            try:
-                return self._topic.topic_id()
-            except TopicMissing:
-                if time.monotonic() > deadline:
-                    return "that of no topic at all"
-                time.sleep(LOOK_SECONDS)
 
 
 def refuse_if_shorter(latest: Mapping[int, int], delivered: Mapping[int, int]) -> None:

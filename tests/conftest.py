@@ -68,6 +68,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderByFold
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write generated documents anew instead of comparing them")
+    parser.addoption("--thorough", action="store_true", help="also what another test shows on another part, kind or boundary")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--thorough"):
+        return
+    left_out = [item for item in items if is_thorough(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def is_thorough(item: pytest.Item) -> bool:
+    """The whole of a test, or the cases that its mark names."""
+    mark = item.get_closest_marker("thorough")
+    return mark is not None and (not mark.args or item.callspec.id in mark.args)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """How many records a batch may have after it was too big for memory (P3.9): remembered by where it began.
 
-Three ends of one class at the same offsets halve it; ten good batches double it again. A limit holds from a start to its end.
+Three ends of one class, with no good batch between them and some partition where it was, halve it: slots of a Kafka sink that are
+through move theirs. Ten good batches double it again. A limit holds from a start to its end.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,8 @@ def note_too_big(cursor: Cursor, stream: str, exit_class: str, starts: Mapping[i
     cursor.execute(
         "INSERT INTO batch_limit AS there (stream, class, starts, failures) VALUES (%s, %s, %s, 1)"
         " ON CONFLICT (stream) DO UPDATE SET class = excluded.class, starts = excluded.starts, good_batches = 0,"
-        " failures = CASE WHEN (there.class, there.starts) = (excluded.class, excluded.starts)"
+        " failures = CASE WHEN there.class = excluded.class AND EXISTS ("
+        "   SELECT FROM jsonb_each(there.starts) AS before JOIN jsonb_each(excluded.starts) AS now USING (key, value))"
         " THEN there.failures + 1 ELSE 1 END",
         [stream, exit_class, Json({str(partition): offset for partition, offset in sorted(starts.items())})],
     )

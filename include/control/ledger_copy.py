@@ -14,7 +14,7 @@ from include.tidemarks.note import LedgerLine, Note
 from include.tidemarks.sink_state import CopiedBatch, first_to_copy, read_ledger
 
 COPIED_AT_ONCE = 2_000  # commits; a copy that begins anew catches up in steps, each a short transaction
-COUNTS = ("read", "delivered", "quarantined", "rejected", "filtered", "superseded", "duplicates", "late", "lost")
+COUNTS = ("read", "delivered", "quarantined", "rejected", "filtered", "superseded", "duplicates", "late", "lost", "outputs")
 
 
 class CopiedLine(BaseModel):
@@ -85,7 +85,7 @@ def _copy(cursor: Cursor, stream: str, sink: str, notes: list[tuple[int, Note]],
     execute_values(
         cursor,
         'INSERT INTO ledger (stream, sink, generation, batch, epoch, partition, start, "end", read, delivered, quarantined,'
-        " rejected, filtered, superseded, duplicates, late, lost, spec_hash, version) VALUES %s ON CONFLICT DO NOTHING",
+        " rejected, filtered, superseded, duplicates, late, lost, outputs, spec_hash, version) VALUES %s ON CONFLICT DO NOTHING",
         rows,
     )
     cursor.execute(
@@ -99,7 +99,7 @@ def read_copied(cursor: Cursor, stream: str, sink: str, after_version: int, up_t
     """By the version of the table."""
     cursor.execute(
         'SELECT version, spec_hash, partition, start, "end", read, delivered, quarantined, rejected, filtered, superseded,'
-        " duplicates, late, lost FROM ledger WHERE stream = %s AND sink = %s AND version > %s AND version <= %s",
+        " duplicates, late, lost, outputs FROM ledger WHERE stream = %s AND sink = %s AND version > %s AND version <= %s",
         [stream, sink, after_version, up_to_version],
     )
     found: dict[int, list[CopiedLine]] = {}

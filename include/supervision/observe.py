@@ -20,7 +20,7 @@ from include.supervision.observation import Driver, Lag, Limits, Observation
 from include.tidemarks.postgres_connection import DatabaseDown
 from include.tidemarks.sink_state import SinkState
 from include.tidemarks.sink_watch import SinkWatch
-from include.topics.topic import BrokerSilent, Topic, TopicMissing, TopicState
+from include.topics.topic import AclMissing, BrokerSilent, Topic, TopicMissing, TopicState
 
 CHANGED = "; its stream file has changed, which applies at the next start"
 GONE = "; its stream file is gone, the driver goes on until stop_stream"
@@ -106,6 +106,8 @@ class Observer:
             raise BrokerSilent(f"The broker at {topic.address} does not answer.", state="The sinks hold their tidemarks.")
         try:
             return topic.state()
+        except AclMissing:  # of this topic alone
+            raise
         except BrokerSilent:
             self._silent.add(topic.address)
             raise

@@ -17,7 +17,7 @@ from include.tidemarks.commit import Commit, LogUnreadable
 from include.tidemarks.kafka_records import LOG_PARTITION, LogRecord
 from include.tidemarks.note import Kind, read_note, transaction_version
 from include.topics.committed import read_committed
-from include.topics.topic import Topic, TopicMissing
+from include.topics.topic import Topic, TopicMissing, TopicState
 
 PAGE = 200  # offsets: a commit and the end of its transaction take two
 
@@ -41,11 +41,16 @@ class KafkaLog:
         self._lock = RLock()
         self._topic_id = ""
         self._commits: dict[int, Commit] = {}  # by version: those between two offsets of the log
+        self._offsets: dict[int, int] = {}  # where each of them stands
         self._earliest = self._from = self._to = 0
 
     @property
     def table(self) -> str:
         return str(self._place)
+
+    def topic_id(self) -> str | None:
+        """None if the log is gone."""
+        return self._topic.lasting_id()
 
     def newest_version(self) -> int | None:
         with self._lock:
@@ -81,7 +86,8 @@ class KafkaLog:
             yield self.commit(version)
 
     def after(self, version: int) -> Iterator[Commit]:
-        yield from self.between(version, self.newest_version() or 0)
+        newest = self.newest_version()
+        yield from self.between(version, -1 if newest is None else newest)
 
     def standing(self, newest: int) -> Iterator[Commit]:
         """There is no RESTORE; what was compacted away cannot be read."""
@@ -117,9 +123,7 @@ class KafkaLog:
 
     def _refresh(self) -> None:
         """A look costs a round trip, and what was committed since the last one."""
-        try:
-            state = self._topic.state()
-        except TopicMissing:
+        if (state := self._state()) is None:
             self._forget("")
             return
         end = state.stable[LOG_PARTITION]
@@ -129,6 +133,21 @@ class KafkaLog:
         self._earliest = state.earliest[LOG_PARTITION]
         self._read(self._to, end)
         self._to = end
+        self._let_go()
+
+    def _state(self) -> TopicState | None:
+        """None if there is no such topic: one that was there is given a while to be there again."""
+        try:
+            return self._topic.state()
+        except TopicMissing:
+            return self._topic.state() if self._topic_id and self._topic.lasting_id() else None
+
+    def _let_go(self) -> None:
+        """A driver runs for weeks: of what it has read it keeps the newest part, and reads older commits again when asked."""
+        if len(self._commits) > 2 * PAGE:
+            for version in sorted(self._commits)[:-PAGE]:
+                del self._commits[version], self._offsets[version]
+            self._from = min(self._offsets.values())
 
     def _read_older(self) -> None:
         """As much again as is known, so that a long way back takes few steps."""
@@ -141,11 +160,12 @@ class KafkaLog:
             for record in read_committed(self._address, self._topic.name, {LOG_PARTITION: (start, end)}):
                 if record.value is not None:
                     told = LogRecord.model_validate_json(record.value)
-                    self._commits[told.version] = _commit(told)
+                    self._commits[told.version], self._offsets[told.version] = _commit(told), record.offset
 
     def _forget(self, topic_id: str) -> None:
         self._topic_id = topic_id
         self._commits.clear()
+        self._offsets.clear()
         self._earliest = self._from = self._to = 0
 
     def _unreadable(self, version: int) -> LogUnreadable:

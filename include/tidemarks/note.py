@@ -86,6 +86,7 @@ class LedgerLine(_Part):
     duplicates: int = 0
     late: int = 0
     lost: int = 0
+    outputs: int = 0  # of a Kafka sink, beside delivered: a record may have none, one or many
 
 
 class Note(_Part):

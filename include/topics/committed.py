@@ -3,13 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from include.contract.exit_class import ExitClass, StreamFailure
-from include.topics.topic import ANSWER_SECONDS, LATEST, NOTICES, BrokerSilent
+from include.topics.topic import ANSWER_SECONDS, LATEST, NOTICES, BrokerSilent, broker_failure, while_leaders_change
 
 LOOK_SECONDS = 0.05  # between two looks whether a transaction has ended; most end within one
 SILENT_SECONDS = 30  # without a record or the end of a partition
@@ -61,11 +62,13 @@ def read_ends(admin: AdminClient, topic: str, partitions: list[int]) -> dict[int
     """The stable ones are asked for first: an end that moves in between is taken for an open transaction, and asked for again."""
     wanted = {TopicPartition(topic, number): LATEST for number in partitions}
     levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+
+    def ask(level: IsolationLevel) -> dict[int, int]:
+        asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS)
+        return {place.partition: answer.result(ANSWER_SECONDS).offset for place, answer in asked.items()}
+
     try:
-        found = []
-        for level in levels:
-            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS)
-            found.append({place.partition: answer.result(ANSWER_SECONDS).offset for place, answer in asked.items()})
+        found = [while_leaders_change(partial(ask, level), ANSWER_SECONDS) for level in levels]
     except (KafkaException, TimeoutError) as error:
         raise _silent(topic, error) from error
     return {number: Ends(found[0][number], found[1][number]) for number in partitions}
@@ -117,6 +120,5 @@ def _bytes(part: str | bytes | None) -> bytes | None:
 
 
 def _silent(topic: str, error: Exception) -> BrokerSilent:
-    return BrokerSilent(
-        f"The broker did not answer for topic {topic}: {error or type(error).__name__}.", state="The sinks hold their tidemarks."
-    )
+    happened = f"The broker did not answer for topic {topic}: {error or type(error).__name__}."
+    return broker_failure(error, happened, "The sinks hold their tidemarks.", topic)

@@ -1,12 +1,14 @@
 """Asks the broker about one topic, without Spark and without a consumer group."""
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -15,6 +17,9 @@ from include.contract.exit_class import ExitClass, StreamFailure
 
 Answer = TypeVar("Answer")
 ANSWER_SECONDS = 10
+MISSING_SECONDS, LOOK_SECONDS = 5, 0.5
+LEADERLESS = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+LEADER_SECONDS = 0.05  # between two questions to a partition that nobody leads
 NOTICES = 5  # syslog's level: below it the client prints of its own housekeeping, which Airflow's log shows as errors
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes
 EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -36,6 +41,32 @@ class BrokerSilent(StreamFailure):
     """The broker gave no answer, or an error."""
 
     exit_class = ExitClass.INFRASTRUCTURE
+
+
+class AclMissing(BrokerSilent):
+    """The broker does not allow what is asked: waiting does not help."""
+
+    exit_class = ExitClass.CONFIGURATION
+
+
+TO_READ = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe, DescribeConfigs and Read on Topic {name}",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Describe and DescribeConfigs on Cluster",
+}
+
+
+def broker_failure(
+    error: Exception, happened: str, state: str, name: str, needed: Mapping[int, str] = MappingProxyType(TO_READ)
+) -> BrokerSilent:
+    """`needed`: by code of the error, which ACLs are missing; `name`: of the topic or whatever they are about."""
+    acl = needed.get(error.args[0].code()) if isinstance(error, KafkaException) else None
+    if acl is None:
+        return BrokerSilent(happened, state=state)
+    return AclMissing(
+        happened,
+        state=state,
+        next_step=f"Give the user of the connection an ACL for {acl.format(name=name)}; then start the stream again.",
+    )
 
 
 @dataclass(frozen=True)
@@ -71,6 +102,18 @@ class Topic:
     def topic_id(self) -> str:
         return self._ask(lambda: self._describe()[0])
 
+    def lasting_id(self) -> str | None:
+        """Of a topic that was there. A broker that has just started may not know it yet: only one that is missing for a while
+        is gone."""
+        deadline = time.monotonic() + MISSING_SECONDS
+        while True:
+            try:
+                return self.topic_id()
+            except TopicMissing:
+                if time.monotonic() > deadline:
+                    return None
+                time.sleep(LOOK_SECONDS)
+
     def state(self) -> TopicState:
         return self._ask(self._state)
 
@@ -87,7 +130,7 @@ class Topic:
         """A question that was under way while this process slept (SIGSTOP, a suspended machine) has timed out when it wakes,
         though nobody is to blame: it is asked once more."""
         try:
-            return question()
+            return while_leaders_change(question, self._answer_seconds)
         except (KafkaException, TimeoutError) as error:
             if not _timed_out(error):
                 raise self._failure(error) from error
@@ -126,10 +169,20 @@ class Topic:
                 state="The sinks hold their tidemarks.",
                 next_step="Create the topic, or mend source.topic in the stream file.",
             )
-        return BrokerSilent(
-            f"The broker at {self.address} did not answer for topic {self.name}: {error or type(error).__name__}.",
-            state="The sinks hold their tidemarks.",
-        )
+        happened = f"The broker at {self.address} did not answer for topic {self.name}: {error or type(error).__name__}."
+        return broker_failure(error, happened, "The sinks hold their tidemarks.", self.name)
+
+
+def while_leaders_change(question: Callable[[], Answer], seconds: float) -> Answer:
+    """A partition that was just made, or whose leader has just died, is led by another one in a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return question()
+        except KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(LEADER_SECONDS)
 
 
 def _timed_out(error: Exception) -> bool:

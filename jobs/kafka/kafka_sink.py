@@ -23,7 +23,7 @@ from include.tidemarks.kafka_untold import untold
 from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.sink_state import SinkState, read_sink
 from include.topics.committed import settled_ends
-from include.topics.topic import Topic, TopicMissing, admin_of
+from include.topics.topic import Topic, admin_of
 from jobs.kafka.executor_failures import named, unless_fenced
 from jobs.kafka.log_writer import LogWriter
 from jobs.kafka.open_batch import OpenKafkaBatch
@@ -67,6 +67,8 @@ class KafkaTopicSink:
         self._rejects = Topic(self.address, rejects_topic(place.topic))
         self._admin = admin_of(self.address)
         self._log = log_in(place)
+        self._log_id: str | None = None  # of the topic that it is
+        self._is_fenced = False
         self._writer: LogWriter | None = None
         self._told = LogRecord(version=-1, note="")
         self._newest: Note | None = None
@@ -112,20 +114,27 @@ class KafkaTopicSink:
         )
 
     def state(self) -> SinkState:
+        """A commit is answered before readers see it: what this driver has committed is waited for."""
         with named(self):
+            if self._writer is not None:
+                self._settled([LOG_PARTITION])
             return read_sink(self.place, self.stream, self.sink)
 
     def fence(self) -> None:
-        with named(self):
+        with unless_fenced(self):
             self._topics.make(len(self._source.state().earliest), load_environment().kafka.durable_topics)
             self._take_log()  # 1, 2
+            self._is_fenced = True
             self._end_slots()  # 3
             self._tell_untold()  # 4
 
     def _take_log(self) -> None:
         while True:
+            if (there := self.state()).generation > self.generation.number:  # to begin would end the writer of a newer driver
+                return check_that_it_was_us(self.stream, self.sink, self.generation, there.generation, there.owner)
             self._writer = LogWriter(self.address, self.stream, self.sink, self.place.topic, self._timeout_ms)
             self._writer.see(self._settled([LOG_PARTITION])[LOG_PARTITION])
+            self._log_id = self._log.topic_id()
             state = self.state()
             self._know(state.version)
             if state.generation >= self.generation.number:
@@ -179,8 +188,10 @@ class KafkaTopicSink:
 
     def open_batch(self) -> OpenKafkaBatch:
         with named(self):
-            if (newest := self._log.newest_version()) != self._told.version:
-                raise self._went_back(None) if newest is None else self._taken_or_gone(self.state())
+            if self._log.topic_id() != self._log_id:
+                raise self._went_back(None)
+            if self._settled([LOG_PARTITION])[LOG_PARTITION] != self.log_end:
+                raise self._taken_or_gone(self.state())
             self._check_output()
         return OpenKafkaBatch(self)
 
@@ -208,9 +219,11 @@ class KafkaTopicSink:
         check_same_output(self.place, self.sink, self._output, self._told.output_id)
 
     def taken_over(self) -> Exception | None:
-        """By a newer generation, as the log says, and nothing else (P5)."""
+        """By a newer generation, as the log says, and nothing else (P5). Before our own fence an older one stands there."""
         state = self.state()
-        return self._taken_or_gone(state) if state.owner != self.generation.owner else None
+        if state.owner == self.generation.owner or (state.generation < self.generation.number and not self._is_fenced):
+            return None
+        return self._taken_or_gone(state)
 
     def _taken_or_gone(self, state: SinkState) -> Exception:
         if state.generation >= self.generation.number and state.owner != self.generation.owner:
@@ -258,10 +271,7 @@ def check_topics(place: OutputTopic, sink: str, settings: KafkaOutput, shape: St
 
 def check_same_output(place: OutputTopic, sink: str, output: Topic, written: str) -> None:
     """A topic that was deleted took with it what was delivered: it is not made a second time, nor is another written."""
-    try:
-        there = output.topic_id()
-    except TopicMissing:
-        there = ""
+    there = output.lasting_id()
     if there == written:
         return
     happened = f"is another topic than the one that was written: its id is {there}, was {written}" if there else "is gone"

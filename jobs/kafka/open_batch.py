@@ -1,12 +1,11 @@
-"""A batch on its way into a topic (P5): its outputs are made and kept, then sent by slots, each in a transaction of its own.
+"""A batch on its way into a topic (P5): its outputs are made and laid out by slots, then each slot is sent in a transaction.
 
-1. outputs are made and kept, so that the batch is counted, and bad records are quarantined, before anything is sent; 2. each slot
-that has records is sent by a task, the others by the driver: theirs is only a mark to move; 3. what the broker refuses is sent
-again one by one, until it is known which records it means; those go to the rejects; 4. the log is told.
+1. outputs are made and laid out, so that the batch is counted, and bad records are quarantined, before anything is sent; 2. each
+slot that has records is sent by a task, the others by the driver: theirs is only a mark to move; 3. what the broker refuses is
+sent again one by one, until it is known which records it means; those go to the rejects; 4. the log is told.
 """
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,13 +17,13 @@ from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import tidemarks_topic
 from include.tidemarks.note import LedgerLine, Tidemark
 from jobs.failpoints import Failpoint, reach
-from jobs.kafka.executor_failures import unless_fenced
+from jobs.kafka.executor_failures import STATE, SlotFailed, unless_fenced
 from jobs.kafka.outputs import as_outputs
-from jobs.kafka.slot_attempt import SlotAttempt, run_slots
+from jobs.kafka.slot_attempt import SlotAttempt, run_slot
 from jobs.kafka.slot_plan import RESULT, Outcome, SlotPlan, SlotResult, booked
 from jobs.kafka.topics_there import TopicUnfit
-from jobs.kept_rows import kept
 from jobs.quarantine import BUDGET_ROWS, BUDGET_SHARE
+from jobs.shuffled_rows import shuffled
 from jobs.sink import fenced
 
 if TYPE_CHECKING:
@@ -46,20 +45,20 @@ class SlotTooLong(StreamFailure):
 class OpenKafkaBatch:
     def __init__(self, sink: "KafkaTopicSink") -> None:
         self._sink = sink
-        self._while_kept = ExitStack()
         self._rows: DataFrame | None = None
 
     def write(self, rows: DataFrame) -> int:
         seen = Observation()
         outputs = as_outputs(rows, self._sink.settings, self._sink.shape).observe(seen, F.count("*").alias("records"))
-        self._rows = self._while_kept.enter_context(kept(outputs, at_once=True))  # 1
+        slot = (F.col("_partition") % self._sink.marks % self._sink.slots).cast("int")
+        self._rows = shuffled(outputs.repartitionById(self._sink.slots, slot))  # 1
         return int(seen.get["records"])
 
     def commit(
         self, tidemark: Tidemark, ledger: Iterable[LedgerLine], quarantine: tuple[int, int] | None = None
     ) -> list[LedgerLine]:
         sink = self._sink
-        with self._while_kept, unless_fenced(sink):
+        with unless_fenced(sink):
             plan = self._plan(tidemark, list(ledger), quarantine)
             results = self._deliver(plan)
             for result in results:
@@ -71,7 +70,7 @@ class OpenKafkaBatch:
 
     def _plan(self, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None) -> SlotPlan:
         sink = self._sink
-        plan = SlotPlan(
+        return SlotPlan(
             target=sink.target(),
             slots=sink.slots,
             marks=sink.marks,
@@ -79,10 +78,8 @@ class OpenKafkaBatch:
             lines={line.partition: line for line in ledger},
             log_end=sink.log_end,
             marks_ends=dict(sink.marks_ends),
-            rejects_allowed={},
+            rejects_allowed=max(BUDGET_ROWS, int(sum(line.read for line in ledger) * BUDGET_SHARE)),
         )
-        rows = {slot: sum(line.delivered for line in plan.lines_of(slot).values()) for slot in range(plan.slots)}
-        return replace(plan, rejects_allowed={slot: max(BUDGET_ROWS, int(n * BUDGET_SHARE)) for slot, n in rows.items()})
 
     def _deliver(self, plan: SlotPlan) -> list[SlotResult]:
         while True:
@@ -106,9 +103,12 @@ class OpenKafkaBatch:
         with_records = {plan.slot_of(number) for number, line in plan.lines.items() if line.delivered}
         results = [SlotAttempt(plan, slot).run(()) for slot in sorted(with_range - with_records)]
         if with_records and self._rows is not None:
-            slot = (F.col("_partition") % plan.marks % plan.slots).cast("int")
-            tasks = self._rows.repartitionById(plan.slots, slot).mapInArrow(partial(run_slots, plan), RESULT)
+            tasks = self._rows.mapInArrow(partial(run_slot, plan), RESULT)
             results += [SlotResult.from_json(row["result"]) for row in tasks.collect()]
+        if missing := with_range - {result.slot for result in results}:
+            raise SlotFailed(
+                f"Slots {sorted(missing)} of sink {self._sink.sink} gave no answer.", state=STATE, sink=self._sink.sink
+            )
         return results
 
     def _check(self, result: SlotResult, plan: SlotPlan) -> None:
@@ -119,11 +119,12 @@ class OpenKafkaBatch:
             raise SlotTooLong(
                 f"Slot {result.slot} of sink {sink.sink} was not through within {plan.target.within_seconds:.0f} seconds.",
                 state="Nothing of it was committed.",
-                next_step="The next start takes half as many records; raise slot_within and transaction_timeout if it repeats.",
+                next_step="After three such ends a start takes half as many records; or raise slot_within and "
+                "transaction_timeout.",
             )
         if result.outcome is Outcome.TOO_MANY_REJECTS:
             raise TooManyRejects(
-                f"More than {plan.rejects_allowed[result.slot]:,} records of slot {result.slot} are too large for topic "
+                f"More than {plan.rejects_allowed:,} records of slot {result.slot} are too large for topic "
                 f"{plan.target.topic}: {result.told}.",
                 state="Nothing of that slot was committed.",
                 next_step="Raise max.message.bytes of that topic, or make the outputs smaller; then start the stream again.",

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from include.contract.connections import read_connection
-from include.contract.identity import rejects_topic
+from include.contract.identity import rejects_topic, tidemarks_topic
 from include.contract.places import OutputTopic
 from include.contract.stream_spec import KafkaOutput
 from include.control.windows import Window
@@ -20,6 +20,7 @@ from jobs.measuring import PLACE
 from jobs.source import read_records
 
 EXPIRED = "{topic} begins partition {partition} at {earliest:,}, the window's outputs at {start:,}"
+FORGOTTEN = "commit {version}, behind which the window begins, is compacted away in {topic}: reconcile more often"
 COMPACTED = "{topic} is compacted: later outputs of a key have replaced earlier ones"
 REJECT = "epoch int, partition int, offset bigint"
 Span = tuple[dict[int, int], dict[int, int]]  # starts and ends by partition of the output
@@ -33,9 +34,11 @@ class OutputSide:
 
     def out_of_reach(self) -> str | None:
         """Why the topic can no longer tell what was written to it."""
-        topic = Topic(self._address, self.place.topic)
+        topic, log = Topic(self._address, self.place.topic), log_in(self.place)
         if topic.is_compacted():
             return COMPACTED.format(topic=self.place.topic)
+        if self.window.after_version >= 0 and not log.has(self.window.after_version):
+            return FORGOTTEN.format(version=self.window.after_version, topic=tidemarks_topic(self.place.topic))
         earliest = topic.state().earliest
         starts, ends = self._span("output_ends")
         gone = [number for number in ends if earliest.get(number, 0) > starts[number] and starts[number] < ends[number]]

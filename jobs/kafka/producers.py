@@ -6,30 +6,21 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from include.contract.exit_class import ExitClass, StreamFailure
-from include.topics.topic import NOTICES, BrokerSilent
+from include.topics.topic import NOTICES, broker_failure
 
 SECONDS = 30  # for one answer of the transaction's coordinator
 WARM_UP_SECONDS = 0.055  # until the connection stands: on a cold one the first question of a transaction waits half a second
 BY_KEY = -1  # the client chooses the partition
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-NOT_ALLOWED = {
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Write and Describe on TransactionalId {transactional_id}",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Write, Read and Describe on Topic {topic}, and on its .tidemarks and .rejects",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "IdempotentWrite on Cluster, or Write on Topic {topic}",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on Group tidemark",
+TO_WRITE = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Write, Read and Describe on Topic {name}, and on its .tidemarks and .rejects",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "IdempotentWrite on Cluster, or Write on Topic {name}",
 }
 
 
 class ProducerFenced(Exception):
     """Somebody else has begun with our transactional id since, or our transaction has expired: only the log of commits tells
     whether a newer driver did it (P5)."""
-
-
-class AclMissing(StreamFailure):
-    """The broker does not allow what the sink needs."""
-
-    exit_class = ExitClass.CONFIGURATION
 
 
 def begin(address: str, transactional_id: str, topic: str, timeout_ms: int, **settings: Any) -> Producer:
@@ -81,17 +72,10 @@ def meaning(transactional_id: str, topic: str, of: Producer | None = None) -> It
             raise ProducerFenced(
                 f"Somebody else began with the transactional id {transactional_id}, or the broker ended what took too long."
             ) from error
-        if code in NOT_ALLOWED:
-            needed = NOT_ALLOWED[code].format(transactional_id=transactional_id, topic=topic)
-            raise AclMissing(
-                f"The broker does not allow the sink what it needs: {error.args[0].str()}.",
-                state="Nothing was committed.",
-                next_step=f"Give the user of the connection an ACL for {needed}; then start the stream again.",
-            ) from error
-        raise BrokerSilent(
-            f"A transaction of {transactional_id} failed: {error.args[0].str()}.",
-            state="It was committed as a whole or not at all; the marks say which.",
-        ) from error
+        about_id = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"Write and Describe on TransactionalId {transactional_id}"}
+        happened = f"A transaction of {transactional_id} failed: {error.args[0].str()}."
+        state = "It was committed as a whole or not at all; the marks say which."
+        raise broker_failure(error, happened, state, topic, {**TO_WRITE, **about_id}) from error
 
 
 def what_broke(producer: Producer, error: KafkaException) -> KafkaException:

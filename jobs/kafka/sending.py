@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -31,20 +32,22 @@ class Sending:
         self._plan = plan
         self._target = plan.target
         self._lines = lines = plan.lines_of(slot)
-        self._allowed = plan.rejects_allowed[slot]
+        self._allowed = plan.rejects_allowed
         self._deadline = deadline
         self._epoch = plan.note.tidemark.epoch if plan.note.tidemark else 0
+        self._places = {number: _place(self._target.partition, number, self._target.partitions) for number in lines}
         self._next = {number: line.start for number, line in lines.items()}
         self._sent: Counter[int] = Counter()
         self._rejected: Counter[int] = Counter()
-        self.outputs = 0
+        self._outputs: Counter[int] = Counter()
         self.first_reject = ""
 
     def send(self, batch: pa.RecordBatch) -> Outcome | None:
         """None if all is well so far."""
         for partition, offset, time_ms, outputs in _records(batch):
-            if not self._next[partition] <= offset < self._lines[partition].end:
-                raise OutOfOrder(f"partition {partition}: offset {offset:,} came where {self._next[partition]:,} or more was due")
+            due = self._next.get(partition)
+            if due is None or not due <= offset < self._lines[partition].end:
+                raise OutOfOrder(f"partition {partition}: offset {offset:,} came where {due} or more was due")
             self._next[partition] = offset + 1
             if why := self._refuses((partition, offset), outputs):
                 self._reject(partition, offset, why)
@@ -63,7 +66,7 @@ class Sending:
             sent, rejected = self._sent[number], self._rejected[number]
             if sent + rejected != line.delivered:
                 raise OutOfOrder(f"partition {number}: {line.delivered:,} records were counted, {sent + rejected:,} came")
-            yield line.model_copy(update={"delivered": sent, "rejected": rejected})
+            yield line.model_copy(update={"delivered": sent, "rejected": rejected, "outputs": self._outputs[number]})
 
     def _refuses(self, place: Place, outputs: list[tuple[bytes | None, bytes | None]]) -> str:
         for key, value in outputs:
@@ -72,17 +75,16 @@ class Sending:
         return self._plan.known_rejects.get(place, "")
 
     def _produce(self, partition: int, offset: int, number: int, time_ms: int, key: bytes | None, value: bytes | None) -> None:
-        target = self._target
-        where = _place(target.partition, partition, target.partitions)
+        topic, where = self._target.topic, self._places[partition]
         headers: Headers = [(SOURCE, b"%d/%d/%d/%d" % (self._epoch, partition, offset, number))]
         heard = partial(self._heard, place=(partition, offset)) if self._plan.one_by_one else None
         while True:
             try:
-                self._producer.produce(target.topic, value, key, where, heard, timestamp=time_ms, headers=headers)
+                self._producer.produce(topic, value, key, where, heard, timestamp=time_ms, headers=headers)
             except BufferError:  # the broker is slower than we are
                 self._producer.poll(0.05)
             else:
-                self.outputs += 1
+                self._outputs[partition] += 1
                 return
 
     def _reject(self, partition: int, offset: int, why: str) -> None:
@@ -108,12 +110,17 @@ def _place(rule: str | int, source_partition: int, partitions: int) -> int:
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, list[tuple[bytes | None, bytes | None]]]]:
-    """Column by column: a list of Python's own values is made ten times faster than value by value."""
-    partitions, offsets, times = (batch.column(number).to_pylist() for number in range(3))
+    """Column by column, by way of NumPy: that makes Python's own values ten times faster than Arrow does."""
+    partitions, offsets, times = (_values(batch.column(number).fill_null(0)) for number in range(3))
     outputs = batch.column(3)
-    flat, lengths = outputs.flatten(), outputs.value_lengths().to_pylist()
-    pairs = list(zip(flat.field(0).to_pylist(), flat.field(1).to_pylist(), strict=True))
+    flat = outputs.flatten()
+    pairs = list(zip(_values(flat.field(0)), _values(flat.field(1)), strict=True))
     begin = 0
-    for partition, offset, time_ms, length in zip(partitions, offsets, times, lengths, strict=True):
-        yield partition, offset, time_ms or 0, pairs[begin : begin + length]
+    for partition, offset, time_ms, length in zip(partitions, offsets, times, _values(outputs.value_lengths()), strict=True):
+        yield partition, offset, time_ms, pairs[begin : begin + length]
         begin += length
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return values

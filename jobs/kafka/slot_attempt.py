@@ -7,10 +7,13 @@ transaction is open; 3. stop if a newer generation stands there, or if an earlie
 
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from pyspark import TaskContext
 
+from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import tidemarks_topic, transactional_id
 from include.tidemarks.kafka_records import LOG_PARTITION, Mark, newest_note, read_marks
 from include.tidemarks.note import LedgerLine
@@ -23,26 +26,32 @@ from jobs.kafka.slot_plan import Outcome, Place, SlotPlan, SlotResult
 
 HANGING_SECONDS = 30  # beyond the transaction timeout, after which the broker itself ends what hangs
 FLUSH_SECONDS = 0.2  # between two looks whether the broker has refused something
+NEXT_STEP = "Find out who wrote to the tidemarks topic beside this stream; then start the stream again."
+LARGEST_MARK_BYTES = 1_000_000  # the client's own limit holds for the marks too
 MARKER = 1  # the offset that the end of a transaction takes in each partition
 
 
-class SlotBroken(Exception):
-    """The marks say what cannot be: nothing is sent."""
+class SlotBroken(StreamFailure):
+    """The log or the marks say what cannot be: nothing is sent."""
+
+    exit_class = ExitClass.SINK_WENT_BACK
+
+    def __init__(self, happened: str, *, state: str = "Nothing of this slot was sent.", **evidence: Any) -> None:
+        super().__init__(happened, state=state, next_step=NEXT_STEP, **evidence)
 
 
-def run_slots(plan: SlotPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow: all rows of one slot, or none."""
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
-        return
-    slot = plan.slot_of(first.column(0)[0].as_py())
-    yield pa.record_batch({"result": [SlotAttempt(plan, slot).run(_again(first, filled)).to_json()]})
+def run_slot(plan: SlotPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow: the rows were laid out by their slot, so the task knows it before the first of them has come."""
+    slot = _own_number()
+    if any(line.delivered for line in plan.lines_of(slot).values()):
+        yield pa.record_batch({"result": [SlotAttempt(plan, slot).run(batches).to_json()]})
 
 
-def _again(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
+def _own_number() -> int:
+    context = TaskContext.get()
+    if context is None:
+        raise TypeError("a slot with records is sent by a task of Spark")
+    return context.partitionId()
 
 
 class SlotAttempt:
@@ -54,7 +63,6 @@ class SlotAttempt:
         self._id = transactional_id(plan.target.stream, plan.target.sink, slot)
         self._refused: dict[Place | None, str] = {}  # None: one of those that were sent together
         self._told = ""
-        self._deadline = time.monotonic() + plan.target.within_seconds
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotResult:
         reach(Failpoint.BEFORE_SLOT)
@@ -62,9 +70,10 @@ class SlotAttempt:
         ends = self._ends()  # 2
         if stopped := self._stopped_by(ends):  # 3
             return stopped
+        deadline = time.monotonic() + self._target.within_seconds
         with meaning(self._id, self._target.topic, producer):
             try:
-                sent = self._send(producer, batches)
+                sent = self._send(producer, batches, deadline)
             except KafkaException:
                 if not self._refused:  # the client takes nothing more once the broker has refused a record
                     raise
@@ -75,11 +84,11 @@ class SlotAttempt:
                 return SlotResult(self._slot, sent, refused=named, told=self._told)
             patiently(lambda: producer.commit_transaction(SECONDS))  # 6
         reach(Failpoint.AFTER_SLOT)
-        return SlotResult(self._slot, Outcome.COMMITTED, tuple(sent.booked()), sent.outputs, self._after(ends))
+        return SlotResult(self._slot, Outcome.COMMITTED, tuple(sent.booked()), self._after(ends))
 
-    def _send(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> Sending | Outcome:
+    def _send(self, producer: Producer, batches: Iterable[pa.RecordBatch], deadline: float) -> Sending | Outcome:
         producer.begin_transaction()
-        sending = Sending(producer, self._plan, self._slot, self._deadline, self._heard)
+        sending = Sending(producer, self._plan, self._slot, deadline, self._heard)
         for batch in batches:
             if trouble := sending.send(batch):  # 4
                 self._told = sending.first_reject
@@ -89,6 +98,8 @@ class SlotAttempt:
             self._send_mark(producer, line)  # 5
         self._flush(producer)
         reach(Failpoint.AFTER_MARKS)
+        if time.monotonic() > deadline:  # the broker may end it before the commit
+            return Outcome.TOO_LONG
         return Outcome.REFUSED if self._refused else sending
 
     def _flush(self, producer: Producer) -> None:
@@ -106,9 +117,9 @@ class SlotAttempt:
             target.timeout_ms,
             **{
                 "compression.type": target.compression,
-                "message.max.bytes": target.largest_bytes,
+                "message.max.bytes": max(LARGEST_MARK_BYTES, target.largest_bytes),  # outputs are looked at one by one
                 "linger.ms": 20,  # batches of a megabyte need some time to fill; the commit flushes the rest
-                "batch.size": 1_000_000,
+                "batch.size": min(1_000_000, target.largest_bytes),
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": 262_144,
                 **({"batch.num.messages": 1} if self._plan.one_by_one else {}),
@@ -134,7 +145,7 @@ class SlotAttempt:
         if LOG_PARTITION in fresh and (newest := newest_note(self._target.address, self._target.topic, fresh.pop(LOG_PARTITION))):
             if newest.owner != self._plan.note.owner:
                 return SlotResult(self._slot, Outcome.FENCED, newer=newest.generation)
-            raise SlotBroken(f"{self._target.topic}: the log has commits of this driver that it does not know of")
+            raise SlotBroken(f"The log of topic {self._target.topic} has commits of this driver that it does not know of.")
         marks = read_marks(self._target.address, self._target.topic, fresh) if fresh else {}
         return self._done_before(marks, ends)
 
@@ -149,7 +160,7 @@ class SlotAttempt:
             epoch = self._plan.note.tidemark.epoch if self._plan.note.tidemark else 0
             if done or (mark is not None and mark.height > (epoch, line.start)):
                 raise SlotBroken(
-                    f"{self._target.topic}: the mark of partition {number} stands above {line.start:,}, where it ended"
+                    f"In the marks of topic {self._target.topic}, partition {number} stands above {line.start:,}, where it ended."
                 )
         return None
 

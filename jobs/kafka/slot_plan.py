@@ -48,7 +48,7 @@ class SlotPlan:
     lines: Mapping[int, LedgerLine]  # by source partition, as far as the driver has counted
     log_end: int
     marks_ends: Mapping[int, int]  # as far as the driver knows: what lies behind is read by each attempt
-    rejects_allowed: Mapping[int, int]  # by slot
+    rejects_allowed: int  # of each slot: what the whole batch may have (P3.6)
     one_by_one: bool = False  # the broker refuses whole packs of records: alone, it is known which one is meant
     known_rejects: Mapping[Place, str] = field(default_factory=dict)  # that the broker has refused so
 
@@ -80,7 +80,6 @@ class SlotResult:
     slot: int
     outcome: Outcome
     lines: tuple[LedgerLine, ...] = ()
-    outputs: int = 0
     marks_ends: Mapping[int, int] = field(default_factory=dict)
     refused: Mapping[Place, str] = field(default_factory=dict)
     told: str = ""

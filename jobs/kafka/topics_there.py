@@ -13,7 +13,7 @@ from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import rejects_topic, tidemarks_topic
 from include.contract.stream_spec import KafkaOutput
 from include.topics.committed import LOOK_SECONDS
-from include.topics.topic import ANSWER_SECONDS, BrokerSilent, admin_of
+from include.topics.topic import ANSWER_SECONDS, BrokerSilent, admin_of, broker_failure
 
 MARKS_SETTINGS = {
     "cleanup.policy": "compact",
@@ -85,7 +85,11 @@ class OutputTopics:
             if led == made:
                 return
             time.sleep(LOOK_SECONDS)
-        raise BrokerSilent(f"No broker leads all partitions of {', '.join(made)}.", state="Nothing was written.")
+        raise BrokerSilent(
+            f"No broker leads all partitions of {', '.join(made)}, or they are hidden from the user of the connection.",
+            state="Nothing was written.",
+            next_step="Bring back what is down, or give that user an ACL for Describe on these topics.",
+        )
 
     def output(self) -> OutputSettings:
         topic = self._settings.topic
@@ -135,26 +139,31 @@ class OutputTopics:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another start was faster
                 return
+            if error.args[0].retriable() or error.args[0].code() == KafkaError._TIMED_OUT:
+                raise self._silent(error, topic.topic) from error
             raise _unfit(
                 f"Topic {topic.topic} cannot be made: {error.args[0].str()}.",
                 "Make it by hand, or let the user of the connection: Create on Cluster or on this Topic.",
             ) from error
+        except TimeoutError as error:
+            raise self._silent(error, topic.topic) from error
 
     def _configured(self, kind: Any, name: str, setting: str) -> str:
         asked = ConfigResource(kind, name)
         answer = self._ask(
-            lambda: self._admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked].result(ANSWER_SECONDS)
+            lambda: self._admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked].result(ANSWER_SECONDS), name
         )
         return str(answer[setting].value)
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
+    def _ask(self, question: Callable[[], Any], name: str = "") -> Any:
         try:
             return question()
         except (KafkaException, TimeoutError) as error:
-            raise BrokerSilent(
-                f"The broker did not answer for the topics of sink {self._sink}: {error or type(error).__name__}.",
-                state="The sinks hold their tidemarks.",
-            ) from error
+            raise self._silent(error, name) from error
+
+    def _silent(self, error: Exception, name: str) -> BrokerSilent:
+        happened = f"The broker did not answer for the topics of sink {self._sink}: {error or type(error).__name__}."
+        return broker_failure(error, happened, "The sinks hold their tidemarks.", name)
 
 
 def _unfit(happened: str, next_step: str) -> TopicUnfit:

@@ -18,6 +18,7 @@ from tests.warehouse import Warehouse, WarehouseStream
 from tests.warm_jvm import lent
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_killed", [False, True], ids=["without a kill", "killed"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_common_recipe_is_right_only_as_long_as_nothing_happens(

@@ -1,6 +1,6 @@
 """Each mechanism of the protocol is needed: with it the books are true, in a copy of the product without it they are not.
 
-docs/mechanisms.md is written from this file: make test ARGS="tests/crash/test_mechanisms.py --rewrite".
+docs/mechanisms.md is written from this file: make test ARGS="tests/crash/test_mechanisms.py --thorough --rewrite".
 """
 
 import json
@@ -33,6 +33,7 @@ class Mechanism:
     rule: str
     scenario: Scenario
     patches: tuple[tuple[str, str, str], ...]
+    ends_as: str = ""  # where it depends on who is faster
 
 
 QUARANTINE_STEP = """            for one in prepared:
@@ -146,6 +147,7 @@ MECHANISMS = [
             ("jobs/kafka/kafka_sink.py", "            self._end_slots()  # 3\n", ""),
             ("include/topics/committed.py", "if end.stable < end.high}", "if False}"),
         ),
+        ends_as="delivered twice, or hidden behind a transaction that stays open",
     ),
     Mechanism(
         "what was committed but not told is told at the fence",
@@ -162,6 +164,7 @@ def test_the_books_are_true(name: str, stack: Stack, spark: SparkSession, tmp_pa
     assert SCENARIOS[name](stack, spark, tmp_path) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.title)
 def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     copy = tmp_path / "without"
@@ -179,7 +182,7 @@ def test_without_it_the_books_are_false(mechanism: Mechanism, stack: Stack, spar
     assert told, done.stdout + done.stderr
     found = json.loads(told[1])
     assert found != [], done.stdout + done.stderr
-    RESULTS[mechanism.title] = re.sub(r", first .*", "", found[0])
+    RESULTS[mechanism.title] = mechanism.ends_as or re.sub(r", first .*", "", found[0])
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +190,7 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--rewrite"))
 
 
+@pytest.mark.thorough
 def test_the_document_tells_what_happened(rewrite: bool) -> None:
     """Last: it needs the results of the tests above."""
     if len(RESULTS) < len(MECHANISMS):

@@ -18,6 +18,7 @@ from tests.warehouse import Warehouse
 from tests.warm_jvm import lent
 
 
+@pytest.mark.thorough("merge")
 @pytest.mark.parametrize("shape", [MERGE, FAN_OUT])
 def test_a_driver_that_slept_before_its_commit_ends_as_fenced_and_changes_nothing(
     shape: str, stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path
@@ -38,6 +39,7 @@ def test_a_driver_that_slept_before_its_commit_ends_as_fenced_and_changes_nothin
     assert wrong(stream, shape, warehouse) == []
 
 
+@pytest.mark.thorough
 def test_of_two_starts_at_once_one_wins(stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path) -> None:
     stream = stream_of(FAN_OUT, stack, tmp_path)
     assert isinstance(stream, LatestStream)

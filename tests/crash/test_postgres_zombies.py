@@ -22,6 +22,7 @@ PLACES = {
 }
 
 
+@pytest.mark.thorough("before staging", "after staging")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_driver_that_sleeps_is_fenced(
     place: str, stack: Stack, spark: SparkSession, warehouse: Warehouse, tmp_path: Path

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from include.control.database import ControlDatabase
 from include.control.desired import declare
 from include.control.journal import read_journal
@@ -19,6 +21,7 @@ print("ended as", dag.test(run_conf=json.loads(sys.argv[2])).state)
 """
 
 
+@pytest.mark.thorough
 def test_a_runbook_can_be_tried_in_one_process(stack: Stack) -> None:
     control = ControlDatabase(stack.postgres.connection("tidemark"))
     control.migrate()

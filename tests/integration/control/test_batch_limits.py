@@ -57,3 +57,11 @@ def test_a_batch_never_becomes_smaller_than_one_record(stack: Stack) -> None:
         for _ in range(3):
             note_too_big(cursor, "smallest", "out of memory", {0: 0}, 1)
         assert read_limit(cursor, "smallest", 1000) == 1
+
+
+def test_a_partition_that_moved_meanwhile_does_not_begin_the_count_anew(own_control: ControlDatabase) -> None:
+    """Of a topic's slots one may be through each time while another one is not."""
+    with own_control.transaction() as cursor:
+        for end in (0, 40, 80):
+            note_too_big(cursor, "limits", "stuck", {0: end, 1: 7}, 1000)
+        assert read_limit(cursor, "limits", 1000) == 500

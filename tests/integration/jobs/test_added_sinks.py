@@ -80,6 +80,7 @@ def test_a_sink_that_is_added_without_the_key_is_refused_and_nothing_is_touched(
     assert not stream.table.with_name(f"{stream.name}_also").exists()
 
 
+@pytest.mark.thorough("take_over.after_fence-1", "sink.after_commit-2")
 @pytest.mark.parametrize(
     ("point", "turn"),
     [(Failpoint.AFTER_FENCE, 1), (Failpoint.AFTER_ADOPTION, 1), (Failpoint.BEFORE_COMMIT, 2), (Failpoint.AFTER_COMMIT, 2)],
@@ -181,6 +182,7 @@ def test_sinks_that_were_uneven_are_levelled_before_another_begins_now(stack: St
     assert [len(stream.rows(suffix)) for suffix in ("", "_more", "_also")] == [60, 60, 0]
 
 
+@pytest.mark.thorough
 def test_from_earliest_beside_a_topic_that_was_made_anew_gets_all_of_the_new_one(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_sink_that_was_away_when_the_topic_was_made_anew_needs_an_approval(
     assert problems(stream.sent, stream.table.with_name(f"{stream.name}_also"), stream.quarantine, epoch=2) == []
 
 
+@pytest.mark.thorough
 def test_old_bad_records_in_larger_batches_are_no_flood(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     """Each time as many as a batch may have; all at once they would end the stream."""
     stream = TrialStream(stack, tmp_path, partitions=1)

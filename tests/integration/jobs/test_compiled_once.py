@@ -15,6 +15,7 @@ from tests.streams import TrialStream
 WARM = 3  # batches: the second replaces rows for the first time, the third marks a file that has marks
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["delta_append", "delta_merge"])
 def test_the_next_batch_compiles_nothing(kind: str, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = LatestStream(stack, tmp_path) if kind == "delta_merge" else TrialStream(stack, tmp_path)

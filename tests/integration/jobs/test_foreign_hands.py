@@ -63,6 +63,7 @@ def stream(stack: Stack, spark: SparkSession, tmp_path: Path) -> TrialStream:
     return stream
 
 
+@pytest.mark.thorough("update", "delete")
 @pytest.mark.parametrize(
     ("act", "name"), [(delete, "DELETE"), (overwrite, "WRITE"), (update, "UPDATE")], ids=["delete", "overwrite", "update"]
 )
@@ -103,6 +104,7 @@ def test_after_a_restore_the_next_start_delivers_what_is_missing(stream: TrialSt
     assert sorted(rows) == sorted(stream.sent)
 
 
+@pytest.mark.thorough
 def test_a_restore_to_a_time_is_understood_too(stream: TrialStream, spark: SparkSession) -> None:
     table = DeltaTable.forPath(spark, str(stream.table))
     (first_batch,) = [row["timestamp"] for row in table.history().collect() if row["version"] == 3]
@@ -112,6 +114,7 @@ def test_a_restore_to_a_time_is_understood_too(stream: TrialStream, spark: Spark
     assert sorted((row["_partition"], row["_offset"]) for row in stream.rows()) == sorted(stream.sent)
 
 
+@pytest.mark.thorough("append")
 @pytest.mark.parametrize("act", [optimize, append], ids=lambda act: act.__name__)
 def test_what_keeps_the_rows_is_walked_past(act: Act, stream: TrialStream, spark: SparkSession) -> None:
     with stream.running(spark):

@@ -154,6 +154,7 @@ def test_a_topic_made_anew_stops_a_stream_in_any_epoch_and_the_next_one_needs_it
 
 
 # The places that leave different things behind: the others differ only in what is gone with the driver.
+@pytest.mark.thorough("quarantine.after_commit")
 @pytest.mark.parametrize("point", [Failpoint.AFTER_ADOPTION, Failpoint.AFTER_QUARANTINE, Failpoint.AFTER_COMMIT], ids=str)
 def test_after_a_crash_on_the_way_into_an_epoch_all_sinks_end_in_it_without_another_approval(
     point: Failpoint, stack: Stack, spark: SparkSession, tmp_path: Path
@@ -171,6 +172,7 @@ def test_after_a_crash_on_the_way_into_an_epoch_all_sinks_end_in_it_without_anot
     assert books(stream, first, stream.sent) == []
 
 
+@pytest.mark.thorough("the quarantine", "both sinks")
 @pytest.mark.parametrize("adoptions", [1, 2, 3], ids=["the quarantine", "one sink", "both sinks"])
 def test_a_crash_after_some_adoptions_skips_nothing_of_a_new_topic_that_is_read_from_latest(
     adoptions: int, stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -205,6 +207,7 @@ def _crash_after(adoptions: int) -> Any:
     return adopt_and_crash
 
 
+@pytest.mark.thorough
 def test_sinks_that_were_uneven_when_their_topic_ended_are_level_in_the_next_epoch(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -243,6 +246,7 @@ def test_sinks_that_are_uneven_in_a_later_epoch_are_levelled_under_the_old_spec(
     assert {row["amount_cents"] for suffix in ("", "_also") for row in stream.rows(suffix)} == {500}
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_restored_to_the_old_epoch_gets_the_new_one_again(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -262,6 +266,7 @@ def test_a_table_that_is_restored_to_the_old_epoch_gets_the_new_one_again(
     assert (places(stream.table), places(stream.quarantine)) == before
 
 
+@pytest.mark.thorough
 def test_bad_records_of_a_topic_that_ended_before_its_first_batch_hide_none_of_the_next(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:

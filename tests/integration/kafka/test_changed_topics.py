@@ -16,6 +16,13 @@ from tests.outputs import OutputStream
 from tests.running import wait_for
 from tests.streams import exit_class_of
 
+QUICKLY_COMPACTED = {
+    "segment_ms": "100",
+    "min_cleanable_dirty_ratio": "0.001",
+    "max_compaction_lag_ms": "100",
+    "delete_retention_ms": "0",
+}
+
 
 @pytest.fixture
 def stream(stack: Stack, spark: SparkSession, tmp_path: Path) -> OutputStream:
@@ -135,13 +142,7 @@ def test_more_source_partitions_than_partitions_of_marks_share_them(stream: Outp
 def test_tidemarks_that_were_compacted_are_still_true(stream: OutputStream, spark: SparkSession) -> None:
     """Of a partition's marks the newest stays; the commits of the log all stay, each has a key of its own."""
     name = f"{stream.output}.tidemarks"
-    quick = {
-        "segment_ms": "100",
-        "min_cleanable_dirty_ratio": "0.001",
-        "max_compaction_lag_ms": "100",
-        "delete_retention_ms": "0",
-    }
-    configure(stream, name, **quick)
+    configure(stream, name, **QUICKLY_COMPACTED)
     for _ in range(3):
         stream.send(30)
         stream.run(spark)

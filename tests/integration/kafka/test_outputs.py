@@ -88,6 +88,7 @@ def test_a_record_may_have_no_one_or_many_outputs(stack: Stack, spark: SparkSess
     outputs = sorted((*one.source[2:], one.row["words"]) for one in stream.outputs())
     assert outputs == [(0, 0, "one"), (2, 0, "first"), (2, 1, "second"), (2, 2, "third")]
     assert stream.booked() == {"read": 4, "delivered": 4}
+    assert [line["outputs"] for note in stream.told() for line in note.get("ledger", ())] == [4]
 
 
 def test_a_batch_of_which_nothing_is_left_moves_the_marks(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 from include.control.database import ControlDatabase
 from include.control.windows import Verdict
 from include.local_stack.stack import Stack
+from include.tidemarks import kafka_log, kafka_records
 from tests.integration.kafka.executors import patched_workers
-from tests.integration.kafka.test_changed_topics import configure
+from tests.integration.kafka.test_changed_topics import QUICKLY_COMPACTED, configure
 from tests.integration.reconciliation.trial import Trial
 from tests.outputs import Output, OutputStream
+from tests.running import wait_for
 
 LOST, CHANGED, TWICE, COPIED_LATER, REJECTED = (1, 40), (1, 41), (1, 5), (1, 6), (0, 3)
 AS_IT_IS = "            for number, (key, value) in enumerate(outputs):\n"
@@ -128,3 +130,28 @@ def test_what_the_topic_no_longer_has_is_not_judged(trial: Trial) -> None:
     expired = trial.judged()
     assert expired.verdict is Verdict.NOT_JUDGED
     assert f"{stream.output} begins partition 2 at {last:,}, the window's outputs at" in (expired.told or "")
+
+
+def test_a_window_whose_beginning_was_compacted_away_is_not_judged(
+    trial: Trial, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reconciled for so long that newer commits of the log have replaced the one behind which it begins."""
+    monkeypatch.setattr(kafka_records, "KEPT_COMMITS", 8)
+    stream = trial.stream
+    assert isinstance(stream, OutputStream)
+    trial.deliver(30)
+    assert trial.judged().verdict is Verdict.PASSED
+    configure(stream, f"{stream.output}.tidemarks", **QUICKLY_COMPACTED)
+    for _ in range(4):
+        trial.deliver(30)
+    wait_for("the cleaner", lambda: min(note_versions(stream)) > 3, 60)
+    kafka_log._log.cache_clear()  # who measures is another process, which has read nothing yet
+    late = trial.judged()
+    assert late.verdict is Verdict.NOT_JUDGED
+    assert "is compacted away" in (late.told or "")
+    trial.deliver(30)
+    assert trial.judged().verdict is Verdict.PASSED
+
+
+def note_versions(stream: OutputStream) -> list[int]:
+    return [one.row["version"] for one in stream.outputs(f"{stream.output}.tidemarks") if one.partition == 0]

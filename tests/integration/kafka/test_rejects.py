@@ -51,6 +51,16 @@ def large_note() -> str:
     return random.Random(9).randbytes(LARGE // 2).hex()  # noqa: S311 - any bytes that do not compress well
 
 
+def test_a_topic_that_takes_less_than_a_mark_is_written_all_the_same(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+    """Marks go elsewhere: what the output takes is no limit for them."""
+    stream = small_topic(stack, tmp_path)
+    configure(stream, stream.output, max_message_bytes="900")
+    send_noted(stream, ["short"] * 40)
+    stream.run(spark)
+    assert min(len(one.value or b"") for one in stream.marks()) > 500
+    assert stream.problems_of_outputs() == []
+
+
 def test_a_record_with_a_too_large_output_is_rejected_as_a_whole(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     """Also if its other outputs are small. The reject tells where it is and why, without the bytes; it is committed with the
     outputs, or not at all."""

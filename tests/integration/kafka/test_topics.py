@@ -13,9 +13,9 @@ from include.contract.stream_spec import KafkaOutput
 from include.local_stack import kafka
 from include.local_stack.stack import Stack
 from include.tidemarks.sink_state import RowsWithoutTidemark
+from include.topics.topic import AclMissing
 from jobs.kafka import kafka_sink
 from jobs.kafka.outputs import OutputRefused
-from jobs.kafka.producers import AclMissing
 from jobs.kafka.topics_there import OutputTopics, TopicUnfit
 from tests.integration.kafka.test_changed_topics import configure, topics
 from tests.outputs import OutputStream
@@ -127,6 +127,11 @@ def test_a_missing_acl_is_told_by_operation_and_resource(
     stream = OutputStream(small_stack, tmp_path)
     stream.send(9)
     stream.run(spark)
+    for operation in (AclOperation.DESCRIBE, AclOperation.WRITE):
+        allow(stream, ResourceType.TOPIC, f"{stream.output}.tidemarks", ANYBODY, operation)
+    needs(stream, spark, rf"an ACL for Describe, DescribeConfigs and Read on Topic {stream.output}\.tidemarks")
+    for operation in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS):
+        allow(stream, ResourceType.TOPIC, f"{stream.output}.tidemarks", ANYBODY, operation)
     allow(stream, ResourceType.TOPIC, stream.output, SOMEBODY_ELSE, AclOperation.WRITE)
     for operation in (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
         allow(stream, ResourceType.TOPIC, stream.output, ANYBODY, operation)

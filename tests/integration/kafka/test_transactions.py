@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from include.contract.exit_class import ExitClass
 from include.contract.identity import transactional_id
+from include.local_stack import kafka
 from include.local_stack.stack import Stack
 from include.topics.committed import HangingTransaction, read_ends
 from include.topics.topic import admin_of
@@ -19,6 +20,7 @@ from jobs.kafka import kafka_sink
 from jobs.kafka.executor_failures import SlotFailed
 from jobs.kafka.open_batch import SlotTooLong
 from tests.integration.kafka.executors import StoppedWorkers, stopping_at
+from tests.integration.kafka.second_broker import OF_THE_FIRST, second_broker
 from tests.outputs import OutputStream
 from tests.running import wait_for
 from tests.streams import at, exit_class_of
@@ -81,6 +83,36 @@ def test_a_broker_that_is_killed_in_mid_transaction_loses_nothing(
     assert stream.booked() == {"read": 150, "delivered": 150}
 
 
+def test_a_coordinator_that_moves_in_mid_transaction_loses_nothing(
+    small_stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its broker is killed while slots are open, the other one takes them on; and it comes back."""
+    on_both = kafka.SERVER_PROPERTIES.replace(
+        "transaction.state.log.replication.factor=1", "transaction.state.log.replication.factor=2"
+    )
+    monkeypatch.setattr(kafka, "SERVER_PROPERTIES", on_both + OF_THE_FIRST)
+    small_stack.up()
+    with second_broker(small_stack.kafka, tmp_path) as second:
+        name = next(
+            name for name in (f"moved_{number}" for number in range(100)) if second.leads(transactional_id(name, "out", 0))
+        )
+        stream = OutputStream(small_stack, tmp_path, name=name, more={"slots": 1})
+        stream.send(60)
+        stream.run(spark)
+        stream.send(90)
+
+        def move() -> None:
+            second.kill()
+            wait_for("the other broker to coordinate", lambda: not second.leads(transactional_id(name, "out", 0)))
+            second.start()
+
+        ended = in_mid_slot(stream, spark, Failpoint.AFTER_MARKS, move)
+        assert ended is None or exit_class_of(ended) is ExitClass.INFRASTRUCTURE, ended
+        stream.run(spark)
+        assert stream.problems_of_outputs() == []
+        assert stream.booked() == {"read": 150, "delivered": 150}
+
+
 def test_somebody_who_begins_with_a_slots_id_is_no_newer_driver(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     """Newest begin wins in Kafka; but only the log of commits makes a driver `fenced`."""
     stream = OutputStream(stack, tmp_path, more={"slots": 1})
@@ -118,7 +150,7 @@ def test_a_slot_that_takes_longer_than_it_may_is_given_up(stack: Stack, spark: S
     """Before the broker would end it; the next start takes half as many records (P3.9)."""
     stream = OutputStream(stack, tmp_path, more={"slots": 1, "slot_within": "1 second"})
     stream.send(60)
-    ended = in_mid_slot(stream, spark, Failpoint.BEFORE_SLOT, lambda: time.sleep(1.1))
+    ended = in_mid_slot(stream, spark, Failpoint.AFTER_OUTPUTS, lambda: time.sleep(1.1))
     assert isinstance(ended, SlotTooLong), ended
     assert exit_class_of(ended) is ExitClass.STUCK
     assert stream.outputs() == []

@@ -10,6 +10,7 @@ from include.contract.places import OutputTopic
 from include.control.database import ControlDatabase
 from include.control.windows import Verdict
 from include.local_stack.stack import Stack
+from include.tidemarks import kafka_log
 from include.tidemarks.sink_state import read_sink
 from include.tidemarks.sink_watch import SinkWatch
 from jobs.failpoints import Failpoint, FailpointReached
@@ -101,3 +102,22 @@ def at_time(number: int, act: Callable[[], None]) -> Callable[[], None]:
     """Of coming by."""
     times = iter(range(1, 1_000))
     return lambda: act() if next(times) == number else None
+
+
+def test_of_a_long_log_the_newest_part_is_kept_and_the_rest_is_read_when_asked(
+    stream: OutputStream, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that runs for weeks must not remember each of its commits."""
+    monkeypatch.setattr(kafka_log, "PAGE", 2)
+    for _ in range(3):
+        stream.send(30)
+        stream.run(spark)
+    with stream.environment():
+        log = kafka_log.KafkaLog(OutputTopic("kafka_main", stream.output), stream.stack.kafka.connection.address)
+        newest = log.newest_version()
+        assert newest == 8
+        assert [log.commit(version).version for version in range(9)] == list(range(9))
+        assert log.newest_version() == newest
+        assert len(log._commits) == 2
+        assert log.commit(0).note == log.commit(0).note
+        assert log.oldest_version() == 0

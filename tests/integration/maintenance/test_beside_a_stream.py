@@ -34,6 +34,7 @@ def is_right(stream: LatestStream) -> bool:
     return DeltaLog(str(stream.table)).newest_version() is not None and stream.wrong_keys() == []
 
 
+@pytest.mark.thorough
 def test_beside_a_running_append_stream(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = TrialStream(stack, tmp_path)
     stream.write_file(source__max_records_per_batch=30, trigger="1 second")
@@ -90,6 +91,7 @@ def test_who_always_loses_comes_through_with_the_lock(
     assert stream.wrong_keys() == []
 
 
+@pytest.mark.thorough
 def test_who_holds_the_lock_for_too_long_lets_go(
     stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def append_without_statistics(spark: SparkSession, stream: LatestStream) -> None
     spark.conf.unset("spark.databricks.delta.stats.collect")
 
 
+@pytest.mark.thorough("vacuum")
 @pytest.mark.parametrize("act", [optimize, vacuum, append, append_without_statistics], ids=lambda act: act.__name__)
 def test_what_others_may_do_beside_a_running_merge(
     act: Callable[[SparkSession, LatestStream], None], stack: Stack, spark: SparkSession, tmp_path: Path

@@ -108,6 +108,7 @@ def test_a_maintenance_that_is_killed_leaves_nothing_that_anybody_sees(stack: St
     assert stream.problems() == []
 
 
+@pytest.mark.thorough
 def test_of_two_at_once_one_does_it_and_the_other_finds_nothing_to_do(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = small_batches(stack, spark, tmp_path)
     with at(Failpoint.BEFORE_MAINTENANCE, once(lambda: maintain(spark, stream))):

@@ -66,6 +66,7 @@ def notes_left(stream: TrialStream) -> list[Any]:
     return [note for note in left if note is not None]
 
 
+@pytest.mark.thorough
 def test_without_the_repeat_nobody_would_know_where_it_is(
     stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def _filled(told: str, offsets: dict[str, str]) -> str:
     return told
 
 
+@pytest.mark.thorough
 def test_a_delete_that_may_have_been_purged_is_not_missed(begin: Callable[..., LatestTrial]) -> None:
     """Nor an older row of its key that came when it was gone; but a row that was there before it is not right."""
     trial = begin(purge_deleted_after="1 second")
@@ -175,6 +176,7 @@ def named(window: Window) -> list[tuple[str, str]]:
     return [(one.kind, one.example) for one in window.measured.differences]
 
 
+@pytest.mark.thorough
 def test_rows_of_two_files_are_judged_together_unless_they_were_merged_otherwise(begin: Callable[..., LatestTrial]) -> None:
     trial = begin()
     trial.merge(100)

@@ -72,6 +72,7 @@ def recorded_end(stack: Stack, stream: WarehouseStream) -> tuple[str, dict[str, 
     return happened, evidence
 
 
+@pytest.mark.thorough("sink.before_write", "take_over.after_fence")
 @pytest.mark.parametrize(
     "point",
     [None, Failpoint.AFTER_FENCE, Failpoint.BEFORE_WRITE, Failpoint.BEFORE_COMMIT],
@@ -122,6 +123,7 @@ def test_one_sink_that_another_took_over_is_named(stream: WarehouseStream, spark
     assert warehouse.rows(stream.name) == []
 
 
+@pytest.mark.thorough("sink.before_write")
 @pytest.mark.parametrize("point", [Failpoint.BEFORE_WRITE, Failpoint.IN_WRITE], ids=str)
 def test_what_was_put_in_is_taken_back_if_another_sink_cannot_be_written(
     point: Failpoint, stream: WarehouseStream, spark: SparkSession, warehouse: Warehouse
@@ -210,6 +212,7 @@ def test_a_sink_that_is_down_can_be_taken_out_of_the_file_and_comes_back_later(
     assert warehouse.problems(stream) == []
 
 
+@pytest.mark.thorough("fence", "adoption")
 @pytest.mark.parametrize("turn", [1, 2, 3], ids=["fence", "adoption", "batch"])
 def test_a_table_that_is_added_from_earliest_adds_each_record_once(
     turn: int, stream: WarehouseStream, spark: SparkSession, warehouse: Warehouse

@@ -73,6 +73,7 @@ def test_each_window_passes_and_the_next_one_begins_behind_it(
     assert (kind == INSERT_NEW) == bool(warehouse.rejects(stream))
 
 
+@pytest.mark.thorough("postgres_upsert", "postgres_totals")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_start_without_records_leaves_nothing_to_judge(
     kind: str, stack: Stack, spark: SparkSession, own_control: ControlDatabase, tmp_path: Path

@@ -151,6 +151,7 @@ def test_the_spec_that_made_the_rows_is_the_one_that_is_counted_by(trial: Trial)
     assert trial.judged().verdict is Verdict.PASSED
 
 
+@pytest.mark.thorough("postgres_totals")
 @pytest.mark.parametrize("kind", ["delta_append", "postgres_totals"])
 def test_many_windows_beside_a_live_stream_raise_no_false_alarm(
     kind: str, stack: Stack, spark: SparkSession, own_control: ControlDatabase, tmp_path: Path

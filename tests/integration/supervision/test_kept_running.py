@@ -53,6 +53,7 @@ def test_each_run_of_supervision_ends_with_a_table_and_a_verdict(kept: Supervise
     assert verdict == "every stream is as it should be" or kept.name not in verdict
 
 
+@pytest.mark.thorough("jvm", "python")
 @pytest.mark.parametrize("who", ["jvm", "python", "both"])
 def test_a_driver_that_is_killed_is_followed_by_another(who: str, kept: SupervisedStream) -> None:
     kept.want(running=True)  # as a person would: earlier ends are forgiven, and no pause comes before the restart
@@ -105,6 +106,7 @@ VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
 }
 
 
+@pytest.mark.thorough("api-server", "postgres")
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_streams_outlive_a_part_that_is_killed(victim: str, kept: SupervisedStream, stack: Stack) -> None:
     driver = kept.wait_until_driven()
@@ -153,6 +155,7 @@ def test_meddling_with_the_supervising_task_harms_nothing(deed: str, kept: Super
     assert kept.wait_until_driven() == driver
 
 
+@pytest.mark.thorough
 def test_supervision_that_is_paused_leaves_drivers_alone_and_takes_up_again(kept: SupervisedStream, airflow: AirflowApi) -> None:
     driver = kept.wait_until_driven()
     airflow.pause("supervise_streams", True)

@@ -55,6 +55,7 @@ def java(environment: dict[str, str], folder: Path, name: str, *arguments: str) 
         process.wait(30)
 
 
+@pytest.mark.thorough
 def test_a_driver_runs_on_a_standalone_master(stack: Stack, master: int, tmp_path: Path) -> None:
     stream = SupervisedStream(stack, tmp_path)
     stream.send(60, bad=2)

@@ -26,7 +26,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def done(batch: int, read: int, *, quarantined: int = 0) -> Delivered:
-    return Delivered(batch, read, read - quarantined, quarantined, {0: 1})
+    return Delivered(batch, read, read - quarantined, quarantined, 0, {0: 1})
 
 
 def test_a_line_tells_rows_rate_lag_and_forecast(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ def line(partition: int, start: int = 0, end: int = 10) -> LedgerLine:
 
 def plan(partitions: int, slots: int, marks: int) -> SlotPlan:
     lines = {number: line(number) for number in range(partitions)}
-    return SlotPlan(TARGET, slots, marks, NOTE, lines, 0, {}, {})
+    return SlotPlan(TARGET, slots, marks, NOTE, lines, 0, {}, 100)
 
 
 @pytest.mark.parametrize(("partitions", "slots", "marks"), [(6, 2, 6), (6, 4, 6), (9, 2, 3), (64, 7, 12), (1, 1, 1)])
@@ -52,7 +52,7 @@ def test_only_an_attempt_of_the_very_same_batch_is_done_before() -> None:
 
 def test_an_answer_comes_back_as_it_was_given() -> None:
     for outcome in Outcome:
-        told = SlotResult(1, outcome, (line(1), line(3)), 7, {2: 40, 4: 50}, {(1, 5): "too large", (3, 6): "ä"}, "why", 9)
+        told = SlotResult(1, outcome, (line(1), line(3)), {2: 40, 4: 50}, {(1, 5): "too large", (3, 6): "ä"}, "why", 9)
         assert SlotResult.from_json(told.to_json()) == told
 
 
