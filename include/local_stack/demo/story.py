@@ -8,7 +8,10 @@ is stopped.
 import json
 import os
 import shutil
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +36,8 @@ from include.processes.interruptions import held_back
 RECORDS = 204_000
 RECORDS_PER_BATCH = 120_000  # a driver that comes back delivers what its predecessor left and the next quarter at once
 PATIENCE_SECONDS = 240
+OTHERS_TRIGGER = "20 seconds"  # few large batches, so that they take little from the one that is watched
+PORTIONS, PORTION_SECONDS = 10, 1  # of the records in which it is killed between two commits: a batch each, and a chance
 RUN = "demo"
 
 
@@ -67,7 +72,7 @@ def _begin_anew(home: StackHome) -> None:
         content = yaml.safe_load((PROJECT / "config" / "streams" / f"{stream}.yaml").read_text())
         content["source"]["max_records_per_batch"] = RECORDS_PER_BATCH
         content["decode"]["max_value_bytes"] = "10 kB"
-        content["trigger"] = "1 second"
+        content["trigger"] = "1 second" if stream == KILLED else OTHERS_TRIGGER
         (home.config / "streams" / f"{stream}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
@@ -83,13 +88,12 @@ def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
     sinks = played_sinks(stack)
     drivers = {name: DemoDriver(stack, name, [sink.eye for sink in sinks if sink.stream == name]) for name in STREAMS}
     kills, recovery_seconds = _kill_twice(drivers[KILLED], sender)
-    with step("waiting until everything is delivered"):
-        for driver in drivers.values():
-            driver.wait_until_delivered(sender.sent.ends, PATIENCE_SECONDS)
+    _wait_until_delivered("it", [drivers[KILLED]], sender)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
         SABOTAGE[sabotage](lake_table(stack))
     windows = _reconcile(stack)
+    _wait_until_delivered("every other stream", drivers.values(), sender)
     counted = [(sink, sink.count(sender.sent)) for sink in sinks]
     return make_report(counted, windows, kills, recovery_seconds)
 
@@ -106,6 +110,25 @@ def _send_a_quarter(sender: Sender) -> None:
         sender.send(RECORDS // 4)
 
 
+@contextmanager
+def _sending_in_portions(sender: Sender) -> Iterator[None]:
+    """A quarter of the records, little by little while the block lasts, what is left of them at its end."""
+    is_over = threading.Event()
+
+    def send() -> None:
+        for _ in range(PORTIONS):
+            sender.send(RECORDS // 4 // PORTIONS)
+            is_over.wait(PORTION_SECONDS)
+
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(send)
+        try:
+            yield
+        finally:
+            is_over.set()
+        sending.result()
+
+
 def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
     """And how long the slower recovery took."""
     say(f"\n4. SIGKILL in the middle of the first batch of {driver.stream}: planned, half written, never to be committed")
@@ -115,8 +138,8 @@ def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
     _send_a_quarter(sender)
     recoveries = [_wait_for(driver)]
     say("\n5. SIGKILL between its two sinks: one has the batch, the other has not, and Spark would write all of it again")
-    _send_a_quarter(sender)
-    second = driver.kill_between_two_sinks()
+    with _sending_in_portions(sender):
+        second = driver.kill_between_two_sinks()
     say(f"  killed pid {second.pid} in batch {second.batch}: {second.proof}")
     _send_a_quarter(sender)
     recoveries.append(_wait_for(driver))
@@ -126,6 +149,12 @@ def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
 def _wait_for(driver: DemoDriver) -> float:
     with step("Airflow notices, and a new generation commits"):
         return driver.wait_for_successor(PATIENCE_SECONDS)
+
+
+def _wait_until_delivered(who: str, drivers: Iterable[DemoDriver], sender: Sender) -> None:
+    with step(f"waiting until {who} has delivered everything"):
+        for driver in drivers:
+            driver.wait_until_delivered(sender.sent.ends, PATIENCE_SECONDS)
 
 
 def _reconcile(stack: Stack) -> list[Window]:

@@ -8,7 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
+from jobs.failpoints import Failpoint, FailpointReached
 from tests.outputs import OutputStream
+from tests.streams import at, crash
 
 
 def test_every_good_record_is_there_once_and_the_ledger_tells_of_all(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
@@ -101,15 +103,28 @@ def test_a_batch_of_which_nothing_is_left_moves_the_marks(stack: Stack, spark: S
     assert stream.booked() == {"read": 70, "delivered": 20, "filtered": 50}
 
 
-def test_beside_other_sinks_each_has_its_own_tidemark(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "point",
+    [Failpoint.AFTER_QUARANTINE, Failpoint.AFTER_COMMIT, Failpoint.BEFORE_TELLING, None],
+    ids=lambda point: str(point or "whole"),
+)
+def test_beside_another_sink_each_has_its_own_tidemark(
+    point: Failpoint | None, stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also after a crash behind the quarantine, between the two, or when the topic has it and its log has not been told."""
     stream = OutputStream(stack, tmp_path)
     lake = {"kind": "delta_append", "table": stream.name, "partition_by": ["day"]}
     out = {"kind": "kafka", "connection": "kafka_main", "topic": stream.output, "create": {"partitions": 2}}
     stream.write_file(sinks={"lake": lake, "out": out})
-    stream.send(500, bad=3)
+    stream.send(250, bad=3)
+    if point is not None:
+        with at(point, crash), pytest.raises(FailpointReached):
+            stream.run(spark)
+        stream.send(100, bad=1)
     stream.run(spark)
     assert stream.problems() == []
     assert stream.problems_of_outputs() == []
+    assert stream.booked()["read"] == len(stream.sent)
 
 
 def _send_order(stream: OutputStream, changes: dict[str, object]) -> None:
