@@ -80,7 +80,8 @@ class DemoDriver:
 
     def _kill(self, pids: list[int], generation: int, batch: int, proof: str) -> Kill:
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a worker of Python's that went with the one before it
+                os.kill(pid, signal.SIGKILL)
         self._killed_at, self._killed_generation = time.monotonic(), generation
         return Kill(datetime.now(UTC).isoformat(timespec="milliseconds"), pids[0], batch, proof)
 
