@@ -14,7 +14,7 @@ from include.contract.connections import read_connection
 from include.contract.identity import tidemarks_topic, transaction_app_id
 from include.contract.places import OutputTopic
 from include.tidemarks.commit import Commit, LogUnreadable
-from include.tidemarks.kafka_records import LOG_PARTITION, LogRecord
+from include.tidemarks.kafka_records import LOG_PARTITION, LogRecord, read_log_record
 from include.tidemarks.note import Kind, read_note, transaction_version
 from include.topics.committed import read_committed
 from include.topics.topic import Topic, TopicMissing, TopicState
@@ -159,7 +159,7 @@ class KafkaLog:
         if start < end:
             for record in read_committed(self._address, self._topic.name, {LOG_PARTITION: (start, end)}):
                 if record.value is not None:
-                    told = LogRecord.model_validate_json(record.value)
+                    told = read_log_record(self._topic.name, record.offset, record.value)
                     self._commits[told.version], self._offsets[told.version] = _commit(told), record.offset
 
     def _forget(self, topic_id: str) -> None:

@@ -6,9 +6,10 @@ Executors read it too, in each attempt: so nothing heavy is imported here.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.contract.identity import tidemarks_topic
+from include.tidemarks.commit import LogUnreadable
 from include.tidemarks.note import LedgerLine, Note, read_note
 from include.topics.committed import read_committed
 
@@ -36,10 +37,23 @@ class LogRecord(BaseModel):
         return str(self.version % KEPT_COMMITS)
 
 
+def read_log_record(topic: str, offset: int, value: bytes) -> LogRecord:
+    try:
+        return LogRecord.model_validate_json(value)
+    except ValidationError as error:
+        raise LogUnreadable(
+            f"Offset {offset:,} of partition {LOG_PARTITION} of {topic} is no commit of this sink: {error.errors()[0]['msg']}.",
+            state="Nothing was written.",
+            next_step="Find out who writes to that topic. If it was a newer version of Tidemark, run that one.",
+            offset=offset,
+        ) from error
+
+
 def newest_note(address: str, topic: str, span: tuple[int, int]) -> Note | None:
     """Of the newest generation that wrote between two offsets of the log."""
-    records = read_committed(address, tidemarks_topic(topic), {LOG_PARTITION: span})
-    told = [LogRecord.model_validate_json(record.value) for record in records if record.value is not None]
+    log = tidemarks_topic(topic)
+    records = read_committed(address, log, {LOG_PARTITION: span})
+    told = [read_log_record(log, record.offset, record.value) for record in records if record.value is not None]
     notes = [note for one in told if (note := read_note(one.version, one.note))]
     return max(notes, key=lambda note: note.generation, default=None)
 

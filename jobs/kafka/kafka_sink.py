@@ -155,10 +155,23 @@ class KafkaTopicSink:
                 state="Nothing was written.",
                 next_step="Find out who changed or made anew that topic, and bring it back.",
             )
-        slots = max(self.settings.slots, told.pop("slots", 1))
+        before = told.pop("slots", self.settings.slots)
+        slots = max(self.settings.slots, before)
         first = {"marks": marks, "output_id": self._output.topic_id()}
         self._told = LogRecord(version=-1 if version is None else version, note="", slots=slots, **{**first, **told})
+        self._tell_of_slots(before)
         self._check_output()
+
+    def _tell_of_slots(self, before: int) -> None:
+        """`before`: the most there ever were."""
+        if before != self.settings.slots:
+            print(
+                f"Sink {self.sink} has {self.slots} slots, and had up to {before}: what any of them left open is ended first",
+                flush=True,
+            )
+        if self.slots < self.settings.slots:
+            made = f"{tidemarks_topic(self.place.topic)} was made with {self.marks} partitions of marks, which never changes"
+            print(f"Sink {self.sink} has {self.slots} slots and not {self.settings.slots}: {made}", flush=True)
 
     def _end_slots(self) -> None:
         ids = [transactional_id(self.stream, self.sink, slot) for slot in range(self._told.slots)]

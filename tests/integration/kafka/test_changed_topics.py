@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from include.contract.exit_class import ExitClass
 from include.local_stack.stack import Stack
+from include.tidemarks.commit import LogUnreadable
 from include.tidemarks.sink_state import RowsWithoutTidemark, TidemarkLost
 from jobs.sink import SinkWentBack
 from tests.integration.jobs.test_changing_topics import add_partitions
@@ -117,6 +118,16 @@ def test_a_running_stream_stops_when_its_tidemarks_are_gone(stream: OutputStream
         stopped = running.wait_until_it_fails()
     assert exit_class_of(stopped) in (ExitClass.CONFIGURATION, ExitClass.SINK_WENT_BACK), stopped
     assert len(stream.outputs()) == before
+
+
+def test_a_record_of_a_stranger_in_the_log_is_named(stream: OutputStream, spark: SparkSession) -> None:
+    producer = stream.producer()
+    producer.produce(f"{stream.output}.tidemarks", b"{}", partition=0)
+    assert producer.flush(30) == 0
+    stream.send(30)
+    with pytest.raises(LogUnreadable, match=rf"of partition 0 of {stream.output}\.tidemarks is no commit of this sink"):
+        stream.run(spark)
+    assert len(stream.outputs()) == 60
 
 
 def test_partitions_added_to_the_tidemarks_stop_the_stream(stream: OutputStream, spark: SparkSession) -> None:

@@ -190,7 +190,7 @@ def test_a_strangers_open_transaction_among_the_marks_is_named(
 
 
 def test_what_a_dead_driver_left_open_is_ended_by_the_next_with_another_number_of_slots(
-    stack: Stack, spark: SparkSession, tmp_path: Path
+    stack: Stack, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One slot, then three, then two: every id that ever wrote is begun anew at each start."""
     stream = OutputStream(stack, tmp_path, partitions=4)
@@ -199,6 +199,7 @@ def test_what_a_dead_driver_left_open_is_ended_by_the_next_with_another_number_o
         stream.write_file()
         stream.send(60)
         stream.run(spark)
+    assert "Sink out has 2 slots, and had up to 3: what any of them left open is ended first" in capsys.readouterr().out
     left_open = []
     for slot in range(3):
         dead = begin_as(stream, slot)
