@@ -122,7 +122,7 @@ def test_a_running_stream_stops_when_its_tidemarks_are_gone(stream: OutputStream
 
 def test_a_record_of_a_stranger_in_the_log_is_named(stream: OutputStream, spark: SparkSession) -> None:
     producer = stream.producer()
-    producer.produce(f"{stream.output}.tidemarks", b"{}", partition=0)
+    producer.produce(f"{stream.output}.tidemarks", b"{}", b"of a stranger", partition=0)
     assert producer.flush(30) == 0
     stream.send(30)
     with pytest.raises(LogUnreadable, match=rf"of partition 0 of {stream.output}\.tidemarks is no commit of this sink"):
