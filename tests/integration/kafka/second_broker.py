@@ -29,7 +29,14 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=4
 broker.heartbeat.interval.ms=500
 """
-OF_THE_FIRST = "broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=500\n"  # a dead broker is noticed in two seconds
+OF_THE_FIRST = """\
+# A dead broker is noticed within six seconds; less, and one that is only slow loses what it leads.
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=500
+# What it led before it was slow or dead comes back to it at once.
+leader.imbalance.check.interval.seconds=1
+leader.imbalance.per.broker.percentage=0
+"""
 
 
 class SecondBroker:

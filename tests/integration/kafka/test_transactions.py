@@ -93,9 +93,9 @@ def test_a_coordinator_that_moves_in_mid_transaction_loses_nothing(
     monkeypatch.setattr(kafka, "SERVER_PROPERTIES", on_both + OF_THE_FIRST)
     small_stack.up()
     with second_broker(small_stack.kafka, tmp_path) as second:
-        name = next(
-            name for name in (f"moved_{number}" for number in range(100)) if second.leads(transactional_id(name, "out", 0))
-        )
+        names = [f"moved_{number}" for number in range(20)]
+        wait_for("it to coordinate some", lambda: any(second.leads(transactional_id(name, "out", 0)) for name in names))
+        name = next(name for name in names if second.leads(transactional_id(name, "out", 0)))
         stream = OutputStream(small_stack, tmp_path, name=name, more={"slots": 1})
         stream.send(60)
         stream.run(spark)
