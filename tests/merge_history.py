@@ -37,7 +37,7 @@ class SteadyTopic:
     name: str
     address: str = "nowhere"
 
-    def topic_id(self) -> str:
+    def lasting_id(self) -> str:
         return "the topic"
 
 

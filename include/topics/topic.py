@@ -18,7 +18,12 @@ from include.contract.exit_class import ExitClass, StreamFailure
 Answer = TypeVar("Answer")
 ANSWER_SECONDS = 10
 MISSING_SECONDS, LOOK_SECONDS = 5, 0.5
-LEADERLESS = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+LEADERLESS = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+}
 LEADER_SECONDS = 0.05  # between two questions to a partition that nobody leads
 NOTICES = 5  # syslog's level: below it the client prints of its own housekeeping, which Airflow's log shows as errors
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes

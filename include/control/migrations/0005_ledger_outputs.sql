@@ -1,3 +1,2 @@
 -- Of a record delivered to a topic there may be none, one or many outputs.
 ALTER TABLE ledger ADD COLUMN outputs bigint NOT NULL DEFAULT 0;
-ALTER TABLE ledger ALTER COLUMN outputs DROP DEFAULT;
