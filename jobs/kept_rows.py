@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 
 
 @contextmanager
-def kept(rows: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
-    """They are made by whoever reads them first, or at once: then what is observed of them is known."""
-    there = rows.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK)
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """They are made by whoever reads them first."""
+    there = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
     try:
         yield there
     finally:
