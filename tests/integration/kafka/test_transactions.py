@@ -22,7 +22,7 @@ from jobs.kafka.open_batch import SlotTooLong
 from tests.integration.kafka.executors import StoppedWorkers, stopping_at
 from tests.integration.kafka.second_broker import OF_THE_FIRST, second_broker
 from tests.outputs import OutputStream
-from tests.running import wait_for
+from tests.running import free_port, wait_for
 from tests.streams import at, exit_class_of
 
 PATIENCE = 180  # seconds: a step of a transaction is asked for five times, thirty seconds each
@@ -86,12 +86,16 @@ def test_a_broker_that_is_killed_in_mid_transaction_loses_nothing(
 def test_a_coordinator_that_moves_in_mid_transaction_loses_nothing(
     small_stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its broker is killed while slots are open, the other one takes them on; and it comes back."""
+    """Its broker is killed while slots are open, the other one takes them on; and it comes back.
+
+    On a port that nobody knows: Kafka makes the topic of coordinators for whoever asks first, and a client of an earlier
+    test that asks before the second broker is up leaves it none to lead.
+    """
     on_both = kafka.SERVER_PROPERTIES.replace(
         "transaction.state.log.replication.factor=1", "transaction.state.log.replication.factor=2"
     )
     monkeypatch.setattr(kafka, "SERVER_PROPERTIES", on_both + OF_THE_FIRST)
-    small_stack.up()
+    small_stack.up({"kafka": free_port()})
     with second_broker(small_stack.kafka, tmp_path) as second:
         names = [f"moved_{number}" for number in range(20)]
         wait_for("it to coordinate some", lambda: any(second.leads(transactional_id(name, "out", 0)) for name in names))
