@@ -52,11 +52,13 @@ class DemoDriver:
                 if self._is_open(generation, batch) and newest_batch(self._first).number < batch:
                     return self._kill(pids, generation, batch, f"offsets/{batch} is there, commits/{batch} is not")
 
-    def kill_between_two_sinks(self) -> Kill:
-        """The first sink has batch N; the last has not, and Spark's own log neither."""
+    def kill_between_two_sinks(self, send: Callable[[], None]) -> Kill:
+        """The first sink has batch N; the last has not, and Spark's own log neither. Each records that are sent are a chance."""
         while True:
-            self._wait_for_commit_after(self._first.version())
-            with self._stopped() as pids:
+            stopped, version = self._stopped(), self._first.version()  # who it is takes longer to find than the moment lasts
+            send()
+            self._wait_for_commit_after(version)
+            with stopped as pids:
                 newest, last = newest_batch(self._first), newest_batch(self._last)
                 is_between = (newest.generation, newest.number) > (last.generation, last.number)
                 if newest.generation > self._killed_generation and is_between and self._is_open(newest.generation, newest.number):

@@ -8,10 +8,8 @@ is stopped.
 import json
 import os
 import shutil
-import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -37,7 +35,7 @@ RECORDS = 204_000
 RECORDS_PER_BATCH = 120_000  # a driver that comes back delivers what its predecessor left and the next quarter at once
 PATIENCE_SECONDS = 240
 OTHERS_TRIGGER = "20 seconds"  # few large batches, so that they take little from the one that is watched
-PORTIONS, PORTION_SECONDS = 10, 1  # of the records in which it is killed between two commits: a batch each, and a chance
+PORTION = 5_000  # records of a batch in which it is killed between two commits, or, if it was too fast, of the next one
 RUN = "demo"
 
 
@@ -80,7 +78,7 @@ def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
     say(f"\n2. {RECORDS:,} orders go to Kafka, a quarter of them now, the others while a driver dies")
     say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
     sender = Sender(stack.kafka.connection.address)
-    _send_a_quarter(sender)
+    _send(sender, RECORDS // 4)
     say("\n3. Airflow sees what should run, and starts a driver for each: a process of its own, nobody's child")
     for name, stream in load_streams(stack.home.config).items():
         say(f"   {name}: {stream.spec.description}")
@@ -105,28 +103,9 @@ def _look_now(stack: Stack) -> None:
         stack.api_server.ask("/api/v2/dags/supervise_streams/dagRuns", stack.api_server.log_in(), run)
 
 
-def _send_a_quarter(sender: Sender) -> None:
+def _send(sender: Sender, records: int) -> None:
     with step(f"sending to topic {TOPIC}, keeping what the broker acknowledges"):
-        sender.send(RECORDS // 4)
-
-
-@contextmanager
-def _sending_in_portions(sender: Sender) -> Iterator[None]:
-    """A quarter of the records, little by little while the block lasts, what is left of them at its end."""
-    is_over = threading.Event()
-
-    def send() -> None:
-        for _ in range(PORTIONS):
-            sender.send(RECORDS // 4 // PORTIONS)
-            is_over.wait(PORTION_SECONDS)
-
-    with ThreadPoolExecutor(1) as thread:
-        sending = thread.submit(send)
-        try:
-            yield
-        finally:
-            is_over.set()
-        sending.result()
+        sender.send(records)
 
 
 def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
@@ -135,13 +114,12 @@ def _kill_twice(driver: DemoDriver, sender: Sender) -> tuple[list[Kill], float]:
     with step("waiting until it is under way"):
         first = driver.kill_in_the_middle_of_a_batch(PATIENCE_SECONDS)
     say(f"  killed pid {first.pid} in batch {first.batch}: {first.proof}")
-    _send_a_quarter(sender)
+    _send(sender, RECORDS // 4)
     recoveries = [_wait_for(driver)]
     say("\n5. SIGKILL between its two sinks: one has the batch, the other has not, and Spark would write all of it again")
-    with _sending_in_portions(sender):
-        second = driver.kill_between_two_sinks()
+    second = driver.kill_between_two_sinks(lambda: sender.send(PORTION))
     say(f"  killed pid {second.pid} in batch {second.batch}: {second.proof}")
-    _send_a_quarter(sender)
+    _send(sender, max(0, RECORDS - sender.sent.total))
     recoveries.append(_wait_for(driver))
     return [first, second], max(recoveries)
 
