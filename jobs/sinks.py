@@ -15,7 +15,8 @@ from include.tidemarks.sink_failure import at_sink
 from include.topics.topic import Topic
 from jobs.delta_transaction import DeltaTransaction
 from jobs.fenced_table import FencedTable
-from jobs.kafka.kafka_sink import KafkaTopicSink, check_topics
+from jobs.kafka.kafka_sink import KafkaTopicSink
+from jobs.kafka.topic_checks import check_topics
 from jobs.merge_table import MergeTable, check_partitions, merge_shape
 from jobs.postgres.postgres_sink import PostgresTableSink, check_place
 from jobs.quarantine import SCHEMA as QUARANTINE_SCHEMA

@@ -15,7 +15,8 @@ from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
 
 KILLED, BESIDE, LATEST, ENRICHED = "user_metrics", "orders_to_postgres", "orders_latest", "orders_enriched"
-STREAMS = (KILLED, BESIDE, LATEST, ENRICHED)
+OTHERS = (BESIDE, LATEST, ENRICHED)
+STREAMS = (KILLED, *OTHERS)
 InDatabase = Callable[[Sent, PostgresConnection, str, Path], Count]
 
 

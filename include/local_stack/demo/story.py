@@ -1,8 +1,8 @@
 """The demo from its beginning to its end: what happens, in which order, and why it matters, on one screen.
 
-1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts the streams; 4. a driver is killed in the middle of a
-batch, 5. and again between the commits of its two sinks; 6. reconciliation proves the books; 7. a stranger counts; 8. the stack
-is stopped.
+1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts a stream; 4. its driver is killed in the middle of a
+batch, 5. and again between the commits of its two sinks; 6. more streams are added; 7. reconciliation proves the books; 8. a
+stranger counts; 9. the stack is stopped.
 """
 
 import json
@@ -21,7 +21,7 @@ from include.control.windows import Window, windows_of_run
 from include.local_stack.airflow import RunFailed
 from include.local_stack.demo.count import Count
 from include.local_stack.demo.driver import DemoDriver, Kill
-from include.local_stack.demo.parts_played import KILLED, STREAMS, PlayedSink, lake_table, played_sinks
+from include.local_stack.demo.parts_played import KILLED, OTHERS, STREAMS, PlayedSink, lake_table, played_sinks
 from include.local_stack.demo.records import TOPIC, Sender
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
@@ -32,9 +32,8 @@ from include.local_stack.stack import Stack
 from include.processes.interruptions import held_back
 
 RECORDS = 204_000
-RECORDS_PER_BATCH = 120_000  # a driver that comes back delivers what its predecessor left and the next quarter at once
+RECORDS_PER_BATCH = 250_000  # a driver that comes back, or comes late, delivers all that there is at once
 PATIENCE_SECONDS = 240
-OTHERS_TRIGGER = "20 seconds"  # few large batches, so that they take little from the one that is watched
 PORTION = 5_000  # records of a batch in which it is killed between two commits, or, if it was too fast, of the next one
 RUN = "demo"
 
@@ -50,7 +49,7 @@ def run_demo(sabotage: str | None = None) -> bool:
         stack.up()
         report = _play(stack, sabotage)
     finally:
-        say("\n8. The stack is stopped; its data stays in var/demo")
+        say("\n9. The stack is stopped; its data stays in var/demo")
         with held_back():
             stack.down()
     (stack.home.folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
@@ -66,12 +65,19 @@ def _begin_anew(home: StackHome) -> None:
         home.folder.rename(before)
     shutil.copytree(PROJECT / "config" / "schemas", home.config / "schemas")
     (home.config / "streams").mkdir()
-    for stream in STREAMS:
+    _add_files(home, KILLED)
+
+
+def _add_files(home: StackHome, *streams: str) -> None:
+    """As they are shipped, but quicker and more wary. Whoever reads the folder meanwhile sees a whole file, or none."""
+    for stream in streams:
         content = yaml.safe_load((PROJECT / "config" / "streams" / f"{stream}.yaml").read_text())
         content["source"]["max_records_per_batch"] = RECORDS_PER_BATCH
         content["decode"]["max_value_bytes"] = "10 kB"
-        content["trigger"] = "1 second" if stream == KILLED else OTHERS_TRIGGER
-        (home.config / "streams" / f"{stream}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        content["trigger"] = "1 second"
+        unfinished = home.config / "streams" / f".{stream}.yaml"
+        unfinished.write_text(yaml.safe_dump(content, sort_keys=False))
+        unfinished.rename(unfinished.with_name(f"{stream}.yaml"))
 
 
 def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
@@ -79,21 +85,29 @@ def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
     say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
     sender = Sender(stack.kafka.connection.address)
     _send(sender, RECORDS // 4)
-    say("\n3. Airflow sees what should run, and starts a driver for each: a process of its own, nobody's child")
-    for name, stream in load_streams(stack.home.config).items():
-        say(f"   {name}: {stream.spec.description}")
+    say("\n3. Airflow sees what should run, and starts a driver for it: a process of its own, nobody's child")
+    _tell_of(stack, KILLED)
     _look_now(stack)
     sinks = played_sinks(stack)
     drivers = {name: DemoDriver(stack, name, [sink.eye for sink in sinks if sink.stream == name]) for name in STREAMS}
     kills, recovery_seconds = _kill_twice(drivers[KILLED], sender)
-    _wait_until_delivered("it", [drivers[KILLED]], sender)
+    say("\n6. Three more files, three more streams: nothing else is to be done, Airflow starts what they declare")
+    _add_files(stack.home, *OTHERS)
+    _tell_of(stack, *OTHERS)
+    _wait_until_delivered(KILLED, [drivers[KILLED]], sender)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
         SABOTAGE[sabotage](lake_table(stack))
     windows = _reconcile(stack)
-    _wait_until_delivered("every other stream", drivers.values(), sender)
+    _wait_until_delivered("every other stream", [drivers[name] for name in OTHERS], sender)
     counted = [(sink, sink.count(sender.sent)) for sink in sinks]
     return make_report(counted, windows, kills, recovery_seconds)
+
+
+def _tell_of(stack: Stack, *names: str) -> None:
+    streams = load_streams(stack.home.config)
+    for name in names:
+        say(f"   {name}: {streams[name].spec.description}")
 
 
 def _look_now(stack: Stack) -> None:
@@ -136,7 +150,7 @@ def _wait_until_delivered(who: str, drivers: Iterable[DemoDriver], sender: Sende
 
 
 def _reconcile(stack: Stack) -> list[Window]:
-    say(f"\n6. Reconciliation of {KILLED}: Kafka is read and made into rows again, and Great Expectations judges the numbers")
+    say(f"\n7. Reconciliation of {KILLED}: Kafka is read and made into rows again, and Great Expectations judges the numbers")
     with step(f"DAG reconcile_{KILLED}"), suppress(RunFailed):  # what it found is told by its windows
         stack.api_server.run_dag(f"reconcile_{KILLED}", RUN, {}, PATIENCE_SECONDS)
     with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
@@ -149,7 +163,7 @@ def _reconcile(stack: Stack) -> list[Window]:
 def make_report(
     counted: list[tuple[PlayedSink, Count]], windows: list[Window], kills: list[Kill], recovery_seconds: float
 ) -> dict[str, Any]:
-    say("\n7. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
+    say("\n8. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
     say(
         f"  {'':<30}{'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'superseded':>12}{'twice':>7}{'lost':>6}"
     )

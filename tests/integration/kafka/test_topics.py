@@ -14,7 +14,7 @@ from include.local_stack import kafka
 from include.local_stack.stack import Stack
 from include.tidemarks.sink_state import RowsWithoutTidemark
 from include.topics.topic import AclMissing
-from jobs.kafka import kafka_sink
+from jobs.kafka import topic_checks
 from jobs.kafka.outputs import OutputRefused
 from jobs.kafka.topics_there import OutputTopics, TopicUnfit
 from tests.integration.kafka.test_changed_topics import configure, topics
@@ -115,7 +115,7 @@ def test_so_must_the_topic_that_is_read(stream: OutputStream, spark: SparkSessio
     """As the environment says."""
     local = load_environment("local")
     durable = local.model_copy(update={"kafka": local.kafka.model_copy(update={"durable_topics": True})})
-    monkeypatch.setattr(kafka_sink, "load_environment", lambda: durable)
+    monkeypatch.setattr(topic_checks, "load_environment", lambda: durable)
     refused(stream, spark, rf"Topic {stream.name} has unclean\S+=false and min\.insync\.replicas=1")
 
 

@@ -16,7 +16,7 @@ from include.local_stack.stack import Stack
 from include.topics.committed import HangingTransaction, read_ends
 from include.topics.topic import admin_of
 from jobs.failpoints import Failpoint
-from jobs.kafka import kafka_sink
+from jobs.kafka import commit_log, kafka_sink
 from jobs.kafka.executor_failures import SlotFailed
 from jobs.kafka.open_batch import SlotTooLong
 from tests.integration.kafka.executors import StoppedWorkers, stopping_at
@@ -178,7 +178,7 @@ def test_a_strangers_open_transaction_among_the_marks_is_named(
     stream.run(spark)
     with monkeypatch.context() as patch:
         patch.setattr(kafka_sink.KafkaTopicSink, "_timeout_ms", 1_000)
-        patch.setattr(kafka_sink, "HANGING_SECONDS", 1)
+        patch.setattr(commit_log, "HANGING_SECONDS", 1)
         for partition in (0, 1):
             stranger = open_transaction(stream, partition)
             began = time.monotonic()
