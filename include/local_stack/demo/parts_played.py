@@ -15,8 +15,8 @@ from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
 
 KILLED, BESIDE, LATEST, ENRICHED = "user_metrics", "orders_to_postgres", "orders_latest", "orders_enriched"
-OTHERS = (BESIDE, LATEST, ENRICHED)
-STREAMS = (KILLED, *OTHERS)
+FIRST, ADDED = (KILLED, BESIDE), (LATEST, ENRICHED)
+STREAMS = (*FIRST, *ADDED)
 InDatabase = Callable[[Sent, PostgresConnection, str, Path], Count]
 
 

@@ -21,7 +21,7 @@ from include.control.windows import Window, windows_of_run
 from include.local_stack.airflow import RunFailed
 from include.local_stack.demo.count import Count
 from include.local_stack.demo.driver import DemoDriver, Kill
-from include.local_stack.demo.parts_played import KILLED, OTHERS, STREAMS, PlayedSink, lake_table, played_sinks
+from include.local_stack.demo.parts_played import ADDED, FIRST, KILLED, STREAMS, PlayedSink, lake_table, played_sinks
 from include.local_stack.demo.records import TOPIC, Sender
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
@@ -65,7 +65,7 @@ def _begin_anew(home: StackHome) -> None:
         home.folder.rename(before)
     shutil.copytree(PROJECT / "config" / "schemas", home.config / "schemas")
     (home.config / "streams").mkdir()
-    _add_files(home, KILLED)
+    _add_files(home, *FIRST)
 
 
 def _add_files(home: StackHome, *streams: str) -> None:
@@ -85,21 +85,21 @@ def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
     say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
     sender = Sender(stack.kafka.connection.address)
     _send(sender, RECORDS // 4)
-    say("\n3. Airflow sees what should run, and starts a driver for it: a process of its own, nobody's child")
-    _tell_of(stack, KILLED)
+    say("\n3. Airflow sees what should run, and starts a driver for each: a process of its own, nobody's child")
+    _tell_of(stack, *FIRST)
     _look_now(stack)
     sinks = played_sinks(stack)
     drivers = {name: DemoDriver(stack, name, [sink.eye for sink in sinks if sink.stream == name]) for name in STREAMS}
     kills, recovery_seconds = _kill_twice(drivers[KILLED], sender)
-    say("\n6. Three more files, three more streams: nothing else is to be done, Airflow starts what they declare")
-    _add_files(stack.home, *OTHERS)
-    _tell_of(stack, *OTHERS)
+    say("\n6. Two more files, two more streams: nothing else is to be done, Airflow starts what they declare")
+    _add_files(stack.home, *ADDED)
+    _tell_of(stack, *ADDED)
     _wait_until_delivered(KILLED, [drivers[KILLED]], sender)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
         SABOTAGE[sabotage](lake_table(stack))
     windows = _reconcile(stack)
-    _wait_until_delivered("every other stream", [drivers[name] for name in OTHERS], sender)
+    _wait_until_delivered("every other stream", drivers.values(), sender)
     counted = [(sink, sink.count(sender.sent)) for sink in sinks]
     return make_report(counted, windows, kills, recovery_seconds)
 
