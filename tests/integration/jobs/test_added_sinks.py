@@ -80,7 +80,7 @@ def test_a_sink_that_is_added_without_the_key_is_refused_and_nothing_is_touched(
     assert not stream.table.with_name(f"{stream.name}_also").exists()
 
 
-@pytest.mark.thorough("take_over.after_fence-1", "sink.after_commit-2")
+@pytest.mark.thorough("take_over.after_fence-1", "sink.after_commit-2", "sink.before_commit-2")
 @pytest.mark.parametrize(
     ("point", "turn"),
     [(Failpoint.AFTER_FENCE, 1), (Failpoint.AFTER_ADOPTION, 1), (Failpoint.BEFORE_COMMIT, 2), (Failpoint.AFTER_COMMIT, 2)],

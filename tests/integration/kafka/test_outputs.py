@@ -42,6 +42,7 @@ def test_an_output_has_key_value_time_and_the_place_that_it_came_from(stack: Sta
         }
 
 
+@pytest.mark.thorough("more partitions")
 @pytest.mark.parametrize("partitions", [1, 7], ids=["fewer partitions than the source", "more partitions"])
 def test_records_lie_where_the_rule_says(partitions: int, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     """By key: all of a key in one partition. As the source: by its number. Fixed: all in one."""
@@ -103,6 +104,7 @@ def test_a_batch_of_which_nothing_is_left_moves_the_marks(stack: Stack, spark: S
     assert stream.booked() == {"read": 70, "delivered": 20, "filtered": 50}
 
 
+@pytest.mark.thorough("quarantine.after_commit")
 @pytest.mark.parametrize(
     "point",
     [Failpoint.AFTER_QUARANTINE, Failpoint.AFTER_COMMIT, Failpoint.BEFORE_TELLING, None],

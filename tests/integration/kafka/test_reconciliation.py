@@ -132,6 +132,7 @@ def test_what_the_topic_no_longer_has_is_not_judged(trial: Trial) -> None:
     assert f"{stream.output} begins partition 2 at {last:,}, the window's outputs at" in (expired.told or "")
 
 
+@pytest.mark.thorough
 def test_a_window_whose_beginning_was_compacted_away_is_closed_and_never_passed(
     trial: Trial, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_record_with_a_too_large_output_is_rejected_as_a_whole(stack: Stack, s
     assert stream.booked() == {"read": 3, "delivered": 2, "rejected": 1}
 
 
+@pytest.mark.thorough("it never sees the new limit")
 @pytest.mark.parametrize("looks", [1, 1_000], ids=["the sink looks at the topic again", "it never sees the new limit"])
 def test_what_only_the_broker_knows_to_be_too_large_is_found_record_by_record(
     looks: int, stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -83,6 +83,7 @@ def test_a_broker_that_is_killed_in_mid_transaction_loses_nothing(
     assert stream.booked() == {"read": 150, "delivered": 150}
 
 
+@pytest.mark.thorough
 def test_a_coordinator_that_moves_in_mid_transaction_loses_nothing(
     small_stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

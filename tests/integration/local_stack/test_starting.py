@@ -55,6 +55,7 @@ def _signals_of_a_terminal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@pytest.mark.thorough("api-server-2")
 @pytest.mark.parametrize(
     ("part", "number"),
     [("postgres", signal.SIGINT), ("kafka", signal.SIGTERM), ("kafka", signal.SIGHUP), ("api-server", signal.SIGINT)],

@@ -48,6 +48,7 @@ def test_small_files_become_one_and_the_books_stay_true(stack: Stack, spark: Spa
     assert stream.problems() == []
 
 
+@pytest.mark.thorough
 def test_there_is_nothing_left_to_do_the_second_time(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = small_batches(stack, spark, tmp_path)
     maintain(spark, stream)
@@ -117,6 +118,7 @@ def test_of_two_at_once_one_does_it_and_the_other_finds_nothing_to_do(stack: Sta
     assert stream.problems() == []
 
 
+@pytest.mark.thorough
 def test_a_table_that_fails_is_named_after_the_others_were_done(
     stack: Stack, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

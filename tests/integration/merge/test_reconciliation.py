@@ -215,6 +215,7 @@ def judge_without_other_files(trial: LatestTrial) -> None:
     assert (window.verdict, window.offsets) == (Verdict.PASSED, 1), window.told
 
 
+@pytest.mark.thorough
 def test_what_kafka_no_longer_has_is_not_judged(begin: Callable[..., LatestTrial]) -> None:
     """In a compacted topic a row whose record is gone tells nothing, but the records that are left must be there."""
     trial = begin()

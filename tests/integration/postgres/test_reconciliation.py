@@ -57,6 +57,7 @@ def begin(
     return begin
 
 
+@pytest.mark.thorough("postgres_upsert")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_window_passes_and_the_next_one_begins_behind_it(
     kind: str, begin: Callable[[str], Trial], spark: SparkSession, warehouse: Warehouse

@@ -54,6 +54,7 @@ def supervising(stack: Stack, *arguments: str, **more: str) -> Iterator["subproc
         process.wait(10)
 
 
+@pytest.mark.thorough("before_start")
 @pytest.mark.parametrize("when", ["before_start", "after_start"])
 def test_a_supervisor_that_dies_at_a_launch_leads_to_one_driver(when: str, stream: SupervisedStream, ground: Stack) -> None:
     """Between the intent and the process, or between the process and its record."""

@@ -106,7 +106,7 @@ VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
 }
 
 
-@pytest.mark.thorough("api-server", "postgres")
+@pytest.mark.thorough("api-server", "postgres", "dag-processor")
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_streams_outlive_a_part_that_is_killed(victim: str, kept: SupervisedStream, stack: Stack) -> None:
     driver = kept.wait_until_driven()
@@ -138,6 +138,7 @@ def test_a_driver_outlives_the_scheduler_and_is_brought_back_if_it_dies_meanwhil
     assert kept.wait_until_driven().launch != before.launch
 
 
+@pytest.mark.thorough("clear")
 @pytest.mark.parametrize("deed", ["clear", "failed", "success"])
 def test_meddling_with_the_supervising_task_harms_nothing(deed: str, kept: SupervisedStream, airflow: AirflowApi) -> None:
     driver = kept.wait_until_driven()
@@ -174,6 +175,7 @@ def test_supervision_that_is_paused_leaves_drivers_alone_and_takes_up_again(kept
     assert kept.wait_until_driven(RUNNING_AGAIN_SECONDS).launch != driver.launch
 
 
+@pytest.mark.thorough
 def test_a_broken_dag_file_does_not_stop_supervision(kept: SupervisedStream, stack: Stack) -> None:
     broken = PROJECT / "dags" / "broken_by_a_test.py"
     broken.write_text("import no_such_module  # airflow dag\n")

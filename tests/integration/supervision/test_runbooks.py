@@ -105,7 +105,7 @@ def test_an_act_that_is_cleared_starts_no_second_driver(running: SupervisedStrea
     running.wait_until_driven()
 
 
-@pytest.mark.thorough("success")
+@pytest.mark.thorough
 @pytest.mark.parametrize("state", ["failed", "success"])
 def test_an_act_that_is_marked_in_mid_flight_leaves_a_stream_that_runs(
     state: str, running: SupervisedStream, airflow: AirflowApi

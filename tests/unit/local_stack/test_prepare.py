@@ -30,6 +30,7 @@ def has_package(venv: Path) -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_venv_is_made_once_and_again_if_it_is_half_made_or_its_python_is_gone(
     small_lock: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
