@@ -41,13 +41,12 @@ NEEDS_AIRFLOW = (
 )
 
 
-class FolderByFolder(LoadScopeScheduling):
-    """One worker has all tests that need the whole stack, which mostly wait; the others take folder by folder, and whoever is
-    through first goes on with what is left: it starts what it needs when it comes to that."""
+class FileByFile(LoadScopeScheduling):
+    """One worker has all tests that need the whole stack, which mostly wait; the others take file by file, and whoever is through
+    first goes on with what is left: it starts what it needs when it comes to that."""
 
     def _split_scope(self, nodeid: str) -> str:
-        place = nodeid.removeprefix("tests/")
-        return "with Airflow" if needs_airflow(nodeid) else place.partition("::")[0].rpartition("/")[0]
+        return "with Airflow" if needs_airflow(nodeid) else nodeid.partition("::")[0]
 
 
 def needs_airflow(nodeid: str) -> bool:
@@ -57,13 +56,13 @@ def needs_airflow(nodeid: str) -> bool:
 @pytest.hookimpl(trylast=True)  # what the last of them leaves is cleared away by then
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Airflow takes a third of a core while it only waits: after the last test that needs it, it is stopped."""
-    has_them_together = hasattr(item.config, "workerinput")  # see FolderByFolder
+    has_them_together = hasattr(item.config, "workerinput")  # see FileByFile
     if has_them_together and needs_airflow(item.nodeid) and nextitem is not None and not needs_airflow(nextitem.nodeid):
         item.session.stash.get(STACK_WITH_AIRFLOW, lambda: None)()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderByFolder:
-    return FolderByFolder(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
+    return FileByFile(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,7 +22,7 @@ ELSEWHERE = {  # where no driver into Delta comes by
 }
 
 
-@pytest.mark.thorough("quarantine.before_commit")
+@pytest.mark.thorough("quarantine.before_commit", "take_over.after_generation", "take_over.after_read")
 @pytest.mark.parametrize("point", [point for point in Failpoint if point not in ELSEWHERE], ids=str)
 def test_nothing_is_lost_or_delivered_twice(point: Failpoint, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = TrialStream(stack, tmp_path)

@@ -159,6 +159,7 @@ MECHANISMS = [
 RESULTS: dict[str, str] = {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_the_books_are_true(name: str, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     assert SCENARIOS[name](stack, spark, tmp_path) == []

@@ -61,6 +61,7 @@ def test_records_lie_where_the_rule_says(partitions: int, stack: Stack, spark: S
             assert set().union(*places.values()) == {rule}
 
 
+@pytest.mark.thorough("gzip", "snappy")
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "zstd"])
 def test_outputs_are_compressed_as_the_file_says(compression: str, stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = OutputStream(stack, tmp_path, more={"compression": compression})

@@ -111,6 +111,7 @@ def test_windows_pass_with_no_one_and_many_outputs_with_rejects_and_another_file
     assert {one.row["words"] for one in stream.outputs()} >= {"small", "IN", "CAPITALS"}
 
 
+@pytest.mark.thorough
 def test_what_the_topic_no_longer_has_is_not_judged(trial: Trial) -> None:
     stream = trial.stream
     assert isinstance(stream, OutputStream)

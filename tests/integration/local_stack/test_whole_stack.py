@@ -44,7 +44,7 @@ def test_up_prints_the_address_the_user_and_where_the_password_lies(stack: Stack
     assert "secrets/airflow_password" in said
 
 
-@pytest.mark.thorough("api-server", "dag-processor", "triggerer", "kafka")
+@pytest.mark.thorough("api-server", "dag-processor", "triggerer", "kafka", "postgres")
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_that_is_killed_is_named_by_status_and_started_again_alone_by_up(stack: Stack, name: str) -> None:
     before = pids(stack)

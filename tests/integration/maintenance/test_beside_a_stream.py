@@ -49,6 +49,7 @@ def test_beside_a_running_append_stream(stack: Stack, spark: SparkSession, tmp_p
     assert fences(stream) == 1
 
 
+@pytest.mark.thorough
 def test_beside_a_running_merge_stream(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = LatestStream(stack, tmp_path)
     stream.write_file(source__max_records_per_batch=30)

@@ -106,7 +106,7 @@ VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
 }
 
 
-@pytest.mark.thorough("api-server", "postgres", "dag-processor")
+@pytest.mark.thorough("api-server", "postgres", "dag-processor", "kafka")
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_streams_outlive_a_part_that_is_killed(victim: str, kept: SupervisedStream, stack: Stack) -> None:
     driver = kept.wait_until_driven()

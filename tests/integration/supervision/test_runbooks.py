@@ -95,6 +95,7 @@ def test_two_restarts_at_once_leave_one_driver(running: SupervisedStream, airflo
     running.wait_until_driven()
 
 
+@pytest.mark.thorough
 def test_an_act_that_is_cleared_starts_no_second_driver(running: SupervisedStream, airflow: AirflowApi) -> None:
     run = airflow.trigger("restart_stream", stream=running.name, reason="to be cleared")
     run.wait_for_task("verify", "running")
