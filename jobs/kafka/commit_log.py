@@ -49,7 +49,7 @@ class CommitLog:
         return self.state()
 
     def know(self, version: int | None, first: LogRecord) -> int:
-        """What its newest record says beside the note; of a new log, what is `first` said. Returns how many slots there were."""
+        """What its newest record says beside the note; of a new log, what `first` says. Returns how many slots there were."""
         told = {} if version is None else dict(self._log.commit(version).parameters)
         if told and told["marks"] != first.marks:
             raise SinkWentBack(

@@ -53,7 +53,7 @@ class DemoDriver:
                     return self._kill(pids, generation, batch, f"offsets/{batch} is there, commits/{batch} is not")
 
     def kill_between_two_sinks(self, send: Callable[[], None]) -> Kill:
-        """The first sink has batch N; the last has not, and Spark's own log neither. Each records that are sent are a chance."""
+        """The first sink has batch N; the last has not, and Spark's own log neither. Whatever is sent is a chance."""
         while True:
             stopped, version = self._stopped(), self._first.version()  # who it is takes longer to find than the moment lasts
             send()

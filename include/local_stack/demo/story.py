@@ -1,6 +1,6 @@
 """The demo from its beginning to its end: what happens, in which order, and why it matters, on one screen.
 
-1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts a stream; 4. its driver is killed in the middle of a
+1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts two streams; 4. a driver is killed in the middle of a
 batch, 5. and again between the commits of its two sinks; 6. more streams are added; 7. reconciliation proves the books; 8. a
 stranger counts; 9. the stack is stopped.
 """
