@@ -18,6 +18,7 @@ from tests.streams import TrialStream, at, once
 from tests.warm_jvm import lent
 
 
+@pytest.mark.thorough("sink.before_commit")
 @pytest.mark.parametrize("point", [Failpoint.IN_WRITE, Failpoint.BEFORE_COMMIT], ids=str)
 def test_a_driver_that_slept_inside_its_write_ends_as_fenced_and_changes_nothing(
     point: Failpoint, stack: Stack, spark: SparkSession, tmp_path: Path

@@ -129,6 +129,7 @@ def test_what_keeps_the_rows_is_walked_past(act: Act, stream: TrialStream, spark
     assert sorted(rows) == sorted(stream.sent)
 
 
+@pytest.mark.thorough
 def test_a_batch_that_was_built_on_a_restored_away_tidemark_is_found_at_the_next_start(
     stream: TrialStream, spark: SparkSession
 ) -> None:

@@ -154,7 +154,7 @@ def test_a_topic_made_anew_stops_a_stream_in_any_epoch_and_the_next_one_needs_it
 
 
 # The places that leave different things behind: the others differ only in what is gone with the driver.
-@pytest.mark.thorough("quarantine.after_commit")
+@pytest.mark.thorough("quarantine.after_commit", "sink.after_commit")
 @pytest.mark.parametrize("point", [Failpoint.AFTER_ADOPTION, Failpoint.AFTER_QUARANTINE, Failpoint.AFTER_COMMIT], ids=str)
 def test_after_a_crash_on_the_way_into_an_epoch_all_sinks_end_in_it_without_another_approval(
     point: Failpoint, stack: Stack, spark: SparkSession, tmp_path: Path

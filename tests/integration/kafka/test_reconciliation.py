@@ -78,6 +78,7 @@ def test_every_fault_is_found_and_named(trial: Trial, spark: SparkSession, tmp_p
     assert unnamed == [], window.told
 
 
+@pytest.mark.thorough
 def test_a_copy_behind_a_window_is_found_in_the_next(trial: Trial) -> None:
     stream = trial.stream
     assert isinstance(stream, OutputStream)

@@ -144,6 +144,7 @@ def used_stack(used_home: StackHome) -> Stack:
     return stack
 
 
+@pytest.mark.thorough
 def test_a_remembered_port_that_is_taken_is_left_to_its_holder(used_stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     used_stack.down()
     before = used_stack.ports.chosen["kafka"]
@@ -168,6 +169,7 @@ def test_a_broker_that_dies_at_start_shows_its_last_lines(used_stack: Stack) -> 
     meta.write_text(whole)
 
 
+@pytest.mark.thorough
 def test_stale_records_that_point_to_a_living_stranger_are_seen_through(used_stack: Stack) -> None:
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:  # as a login or a daemon would be
         for part in used_stack.parts:

@@ -146,7 +146,7 @@ def append_without_statistics(spark: SparkSession, stream: LatestStream) -> None
     spark.conf.unset("spark.databricks.delta.stats.collect")
 
 
-@pytest.mark.thorough("vacuum")
+@pytest.mark.thorough("vacuum", "append_without_statistics")
 @pytest.mark.parametrize("act", [optimize, vacuum, append, append_without_statistics], ids=lambda act: act.__name__)
 def test_what_others_may_do_beside_a_running_merge(
     act: Callable[[SparkSession, LatestStream], None], stack: Stack, spark: SparkSession, tmp_path: Path
@@ -162,6 +162,7 @@ def test_what_others_may_do_beside_a_running_merge(
     assert len(rows_of(stream.table)) == 20
 
 
+@pytest.mark.thorough
 def test_a_restore_stops_a_running_merge(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     stream = LatestStream(stack, tmp_path)
     stream.send_orders(60)

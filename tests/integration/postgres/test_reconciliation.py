@@ -112,6 +112,7 @@ def _filled(told: str, ids: list[str]) -> str:
     return told.replace("{0}", ids[0]).replace("{1}", ids[1])
 
 
+@pytest.mark.thorough
 def test_totals_that_an_older_file_did_not_keep_are_not_judged(begin: Callable[[str], Trial], spark: SparkSession) -> None:
     trial = begin(TOTALS)
     stream = trial.stream
@@ -128,6 +129,7 @@ def test_totals_that_an_older_file_did_not_keep_are_not_judged(begin: Callable[[
     assert "added up other totals than the file does now" in (window.told or "")
 
 
+@pytest.mark.thorough
 def test_totals_of_records_that_kafka_has_deleted_are_not_judged(begin: Callable[[str], Trial], spark: SparkSession) -> None:
     trial = begin(TOTALS)
     assert trial.judged().verdict is Verdict.PASSED

@@ -115,6 +115,7 @@ def test_what_kafka_has_deleted_is_not_judged_and_never_passed(trial: Trial) -> 
     assert [one["window"] for one in complete.not_judged] == [window.id]
 
 
+@pytest.mark.thorough
 def test_a_compacted_topic_is_judged_by_what_is_left(
     stack: Stack, spark: SparkSession, own_control: ControlDatabase, tmp_path: Path
 ) -> None:
