@@ -76,6 +76,7 @@ def test_windows_beside_a_live_stream_pass(begin: Callable[..., LatestTrial]) ->
         measure_run(trial.spark, steps.stream, steps.run)
         (second,) = steps.judge()
     assert (second.verdict, second.offsets, second.starts) == (Verdict.PASSED, 300, first.ends), second.told
+    assert trial.judged().verdict is Verdict.PASSED
     assert trial.incidents() == []
 
 
