@@ -67,7 +67,7 @@ demo: ## exactly-once as a story, on a stack of its own in var/demo: [SABOTAGE=d
 	$(SETUP)
 	@$(STACK) demo $(if $(SABOTAGE),--sabotage $(SABOTAGE))
 
-test: ## every guarantee, on real parts, beside a running stack; some of it: make test ARGS="tests/unit -k java"
+test: ## the guarantees, on real parts, beside a running stack; some of it: make test ARGS="tests/unit -k java"
 	$(SETUP) --dev
 	@$(VENV) -m pytest $(or $(ARGS),-n 3 --no-loadscope-reorder)
 
