@@ -67,7 +67,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write generated documents anew instead of comparing them")
-    parser.addoption("--thorough", action="store_true", help="also rarer cases, and what another test shows on another part, kind or boundary")
+    parser.addoption(
+        "--thorough", action="store_true", help="also rarer cases, and what another test shows on another part, kind or boundary"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
