@@ -10,6 +10,7 @@ from include.jars.cache import class_path
 from include.jars.class_archive import class_archive
 
 PROJECT = Path(__file__).resolve().parents[1]
+STATE = "org.apache.spark.sql.execution.streaming.state"
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -48,6 +49,9 @@ def _speed(environment: Environment) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         # By default 10,000 tasks list a folder of ten files: the VACUUM of a small table took 35 s.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+        # A stateful stream's keys lie on disk and not on the heap; of a batch only the changes are written, and a snapshot now and then.
+        "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.shuffle.partitions": str(environment.spark.shuffle_partitions),
         "spark.driver.memory": environment.spark.driver_memory,
         # A driver is back 4 s earlier when its JVM finds Spark's classes laid out. Quoted, for the place may have a space.

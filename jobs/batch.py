@@ -5,7 +5,7 @@ and counted in one pass, but nobody sees them yet; P3.3 bad records are quaranti
 sink, by name: rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from include.checkpoints.spark_log import BatchRange, read_range
 from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass, StreamFailure
-from include.tidemarks.note import LedgerLine, Tidemark
+from include.tidemarks.note import EventClock, LedgerLine, Tidemark
 from include.topics.topic import Topic
-from jobs.counting import Bounds, Counting, Refusal, check_rows, refused_by
+from jobs.counting import FATES, FATES_WITH_STATE, Bounds, CountedBefore, Counting, Refusal, check_rows, refused_by
 from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.kept_rows import kept
@@ -35,6 +35,25 @@ class StartAboveTidemark(StreamFailure):
     """A batch begins above what a sink holds: the records between would be lost. Only a wrong checkpoint leads here."""
 
     exit_class = ExitClass.CHECKPOINT_DAMAGE
+
+
+class StraddlesTidemark(StreamFailure):
+    """A stateful batch that a sink has in part. Only a wrong checkpoint leads here."""
+
+    exit_class = ExitClass.CHECKPOINT_DAMAGE
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """What a stateful stream's batch has besides its records."""
+
+    clock: EventClock
+    rows: DataFrame  # slim, with every fate, kept by the caller
+    lines: Mapping[int, LedgerLine]  # per partition, what became of its records
+    results: DataFrame | None = None  # of windows, kept by the caller
+
+    def kept_rows(self) -> AbstractContextManager[DataFrame]:
+        return nullcontext(self.rows)
 
 
 @dataclass(frozen=True)
@@ -60,19 +79,25 @@ class Delivery:
     def deliver(self, rows: DataFrame, batch: int) -> Delivered:
         return self.deliver_range(rows, batch, read_range(self._checkpoint, batch, self._stream.spec.source.topic))  # P3.1
 
-    def deliver_range(self, rows: DataFrame, number: int, span: BatchRange) -> Delivered:
-        """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others."""
-        behind = [sink for sink in self._sinks if not sink.tidemark.covers(span.ends)]
+    def deliver_range(self, rows: DataFrame, number: int, span: BatchRange, state: BatchState | None = None) -> Delivered:
+        """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others; `state`: of a stateful stream."""
+        behind = self.behind(span, state.clock if state else None)
         for sink in behind:
             self._refuse_above(sink, span)
-        with _kept_for(behind, rows) as slim, ExitStack() as held:
-            batch = _Batch(number, span, slim, self._lowest(span), tuple(_refusals(behind, span)), held)
+            if state is not None:
+                self._refuse_straddling(sink, span)
+        with state.kept_rows() if state else _kept_for(behind, rows) as slim, ExitStack() as held:
+            batch = _Batch(number, span, slim, self._lowest(span), tuple(_refusals(behind, span, state)), held, state)
             prepared = self._prepare_all(behind, batch)
             for one in prepared:
                 if refused := one.counting.refused:  # P3.3
                     self._quarantine.insert(rows, batch.lowest, one.moved, refused, one.counting.read_above_lowest)
             ledgers = [self._until_committed(one, batch) for one in prepared]
         return _summary(number, span, ledgers)
+
+    def behind(self, span: BatchRange, clock: EventClock | None) -> list[Sink]:
+        """Those that lack something of the batch: records, or that its watermark closes windows (P6.1)."""
+        return [sink for sink in self._sinks if not sink.tidemark.covers(span.ends, clock)]
 
     def _lowest(self, span: BatchRange) -> Bounds:
         return Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
@@ -114,21 +139,28 @@ class Delivery:
             open_batch = sink.open_batch()
         if isinstance(open_batch, PutsIn):
             batch.held.callback(open_batch.give_up)
-        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names)  # P3.5
+        clock = batch.state.clock if batch.state else None
+        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names, clock)  # P3.5
         refusals = (Refusal(None, f"{batch.lowest.of_records()} AND _bad"), *batch.refusals) if counts_refusals else ()
-        counting = Counting(Bounds.of(batch.span, sink.tidemark.offsets), batch.lowest, sink.refuses, refusals)
+        counting = self._counting(sink, batch, refusals)
         return _Prepared(sink, open_batch, moved, counting, counts_refusals, turn)
+
+    def _counting(self, sink: Sink, batch: "_Batch", refusals: tuple[Refusal, ...]) -> Counting | CountedBefore:
+        bounds = Bounds.of(batch.span, sink.tidemark.offsets)
+        if batch.state is not None and batch.state.results is not None:
+            return CountedBefore(bounds, batch.state.lines, refusals)
+        return Counting(bounds, batch.lowest, sink.refuses, refusals, FATES_WITH_STATE if batch.state else FATES)
 
     def _write(self, one: "_Prepared", batch: "_Batch") -> None:
         with _named(one.sink):
             reach(Failpoint.BEFORE_WRITE)
             try:
-                written = one.open_batch.write(_as_rows(one.counting.drop_and_count(batch.rows), one.sink, one.moved))
+                written = one.open_batch.write(_rows_for(one, batch))
             except PySparkException as error:
                 if classify(error) is not ExitClass.POISON:
                     raise
                 raise self._poison.find(one.counting.bounds.ranges, error) from error
-            check_rows(written, sum(line.delivered for line in one.counting.ledger()), one.sink.sink)
+            check_rows(written, batch.rows_for(one.counting), one.sink.sink)
             reach(Failpoint.IN_WRITE)
             self.check_topic()
 
@@ -147,6 +179,20 @@ class Delivery:
             reach(Failpoint.AFTER_COMMIT)
             self.check_topic()
             return booked
+
+    def _refuse_straddling(self, sink: Sink, span: BatchRange) -> None:
+        """A state has all of a batch or nothing of it (P6.2)."""
+        if sink.tidemark.covers(span.ends):
+            return
+        for number, start in span.starts.items():
+            if start != (held := sink.tidemark.next_offset(number)):
+                raise StraddlesTidemark(
+                    f"The batch begins partition {number} at {start:,} and ends it at {span.ends[number]:,}, but sink {sink.sink} "
+                    f"holds it up to {held:,}: its results would hold records twice, or not at all.",
+                    state="Nothing was written.",
+                    partition=number,
+                    offset=held,
+                )
 
     def _refuse_above(self, sink: Sink, span: BatchRange) -> None:
         for number, start in span.starts.items():
@@ -170,6 +216,13 @@ class _Batch:
     lowest: Bounds  # what the hindmost sink lacks
     refusals: tuple[Refusal, ...]
     held: ExitStack  # what is to be given up at the end, if it was not committed
+    state: BatchState | None = None
+
+    def rows_for(self, counting: Counting | CountedBefore) -> int:
+        """How many a sink has to take."""
+        if self.state is not None and self.state.results is not None:
+            return self.state.clock.results or 0
+        return sum(line.delivered for line in counting.ledger())
 
 
 @dataclass(frozen=True)
@@ -179,7 +232,7 @@ class _Prepared:
     sink: Sink
     open_batch: OpenBatch
     moved: Tidemark
-    counting: Counting
+    counting: Counting | CountedBefore
     counts_refusals: bool
     turn: int
 
@@ -193,10 +246,14 @@ class _Prepared:
                 self.open_batch.finish()
 
 
-def _refusals(sinks: list[Sink], span: BatchRange) -> Iterator[Refusal]:
+def _refusals(sinks: list[Sink], span: BatchRange, state: BatchState | None) -> Iterator[Refusal]:
+    """Results have a key: a record without one is quarantined."""
+    if state is not None and state.results is not None:
+        return
     for sink in sinks:
         if sink.refuses != NOTHING:
-            yield refused_by(Bounds.of(span, sink.tidemark.offsets), sink.sink, sink.refuses, sink.why_it_refuses)
+            bounds, fates = Bounds.of(span, sink.tidemark.offsets), FATES_WITH_STATE if state else FATES
+            yield refused_by(bounds, sink.sink, sink.refuses, sink.why_it_refuses, fates)
 
 
 def _kept_for(sinks: list[Sink], rows: DataFrame) -> AbstractContextManager[DataFrame]:
@@ -213,6 +270,27 @@ def _named(sink: Sink) -> Iterator[None]:
     except Exception as error:
         error.add_note(f"It was on its way to sink {sink.stream}.{sink.sink}.")
         raise
+
+
+def _rows_for(one: _Prepared, batch: _Batch) -> DataFrame:
+    if batch.state is not None and batch.state.results is not None:
+        return as_results(batch.state.results, one.sink, one.moved)
+    assert isinstance(one.counting, Counting)  # noqa: S101 - what is counted before comes with results
+    return _as_rows(one.counting.drop_and_count(batch.rows), one.sink, one.moved)
+
+
+def as_results(results: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
+    """A result comes of many records: it has no coordinates of its own."""
+    ours = {
+        "_topic_epoch": F.lit(moved.epoch).cast("int"),
+        "_generation": F.lit(moved.generation).cast("bigint"),
+        "_batch_id": F.lit(moved.batch).cast("bigint"),
+        "_partition": F.lit(None).cast("int"),
+        "_offset": F.lit(None).cast("bigint"),
+        "_kafka_timestamp": F.lit(None).cast("timestamp"),
+        "_tombstone": F.lit(False),
+    }
+    return results.withColumns(ours).withColumns(sink.derived).select(*sink.columns)
 
 
 def _as_rows(delivered: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:

@@ -53,16 +53,32 @@ class Refusal:
     why: str = ""  # what the sink says against such a row
 
 
-def refused_by(bounds: Bounds, sink: str, condition: str, why: str) -> Refusal:
-    return Refusal(sink, f"{bounds.of_records()} AND NOT _bad AND NOT _filtered AND ({condition})", why)
+FATES = {"quarantined": "_bad", "filtered": "_filtered"}  # a record that has none of them is delivered, or its sink refuses it
+FATES_WITH_STATE = {**FATES, "late": "_late", "duplicates": "_duplicate"}
+
+
+def refused_by(bounds: Bounds, sink: str, condition: str, why: str, fates: Mapping[str, str] = FATES) -> Refusal:
+    return Refusal(sink, f"{bounds.of_records()} AND {_none_of(fates)} AND ({condition})", why)
+
+
+def _none_of(fates: Mapping[str, str]) -> str:
+    return " AND ".join(f"NOT {name}" for name in fates.values())
 
 
 class Counting:
     """Of one sink: the rows it gets; when they are written, the ledger is counted. `refusals` are those of all sinks: counted
     in the same pass, for they are kept before the first of them commits."""
 
-    def __init__(self, bounds: Bounds, lowest: Bounds, refuses: str = NOTHING, refusals: Sequence[Refusal] = ()) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        lowest: Bounds,
+        refuses: str = NOTHING,
+        refusals: Sequence[Refusal] = (),
+        fates: Mapping[str, str] = FATES,
+    ) -> None:
         self.bounds = bounds
+        self._fates = fates
         self._lowest = lowest
         self._refuses = refuses
         self._refusals = refusals
@@ -71,7 +87,7 @@ class Counting:
     def drop_and_count(self, rows: DataFrame) -> DataFrame:
         """Drops what lies below the sink's tidemark, what is bad, filtered or refused, and counts all of it."""
         lacking = rows.withColumn(LACKING, F.expr(self.bounds.of_records()))
-        is_delivered = f"{LACKING} AND NOT _bad AND NOT _filtered AND NOT ({self._refuses})"
+        is_delivered = f"{LACKING} AND {_none_of(self._fates)} AND NOT ({self._refuses})"
         return lacking.observe(self._observation, *self._counts()).where(is_delivered).drop(LACKING)
 
     def _counts(self) -> list[Column]:
@@ -81,9 +97,8 @@ class Counting:
             here = f"{LACKING} AND _partition = {number:d}"
             wanted |= {
                 f"read_{number}": here,
-                f"bad_{number}": f"{here} AND _bad",
-                f"filtered_{number}": f"{here} AND _filtered",
-                f"rejected_{number}": f"{here} AND NOT _bad AND NOT _filtered AND ({self._refuses})",
+                **{f"{fate}_{number}": f"{here} AND {name}" for fate, name in self._fates.items()},
+                f"rejected_{number}": f"{here} AND {_none_of(self._fates)} AND ({self._refuses})",
             }
         return [F.expr(f"count_if({condition})").alias(name) for name, condition in wanted.items()]
 
@@ -101,12 +116,37 @@ class Counting:
         counted = self._observation.get
         lines = []
         for number, (start, end) in self.bounds.ranges.items():
-            read, bad, filtered, rejected = (int(counted[f"{what}_{number}"]) for what in ("read", "bad", "filtered", "rejected"))
+            read = int(counted[f"read_{number}"])
             _check_read(read, number, start, end)
-            fates = {"read": read, "quarantined": bad, "filtered": filtered, "rejected": rejected}
-            delivered = read - bad - filtered - rejected
-            lines.append(LedgerLine(partition=number, start=start, end=end, delivered=delivered, **fates))
+            fates = {what: int(counted[f"{what}_{number}"]) for what in (*self._fates, "rejected")}
+            delivered = read - sum(fates.values())
+            lines.append(LedgerLine(partition=number, start=start, end=end, read=read, delivered=delivered, **fates))
         return lines
+
+
+class CountedBefore:
+    """In the place of `Counting`, where results are written and not records: these were counted already, for all sinks alike."""
+
+    def __init__(self, bounds: Bounds, lines: Mapping[int, LedgerLine], refusals: Sequence[Refusal] = ()) -> None:
+        self.bounds = bounds
+        self._lines = lines
+        self._refusals = refusals
+
+    @property
+    def read_above_lowest(self) -> int:
+        return sum(line.read for line in self.ledger())
+
+    @property
+    def refused(self) -> dict[Refusal, int]:
+        bad = sum(line.quarantined for line in self.ledger())
+        return {refusal: bad for refusal in self._refusals if bad}
+
+    def ledger(self) -> list[LedgerLine]:
+        nothing = LedgerLine(partition=0, start=0, end=0)
+        return [
+            self._lines.get(number, nothing).model_copy(update={"partition": number, "start": start, "end": end})
+            for number, (start, end) in self.bounds.ranges.items()
+        ]
 
 
 def check_rows(written: int, expected: int, sink: str) -> None:

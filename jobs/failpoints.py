@@ -29,6 +29,7 @@ class Failpoint(StrEnum):
     AFTER_READ = "take_over.after_read"
     AFTER_ADOPTION = "take_over.after_adoption"
     AFTER_CHECKPOINT = "take_over.after_checkpoint"
+    AFTER_STATE = "state.after_consumed"  # a stateful batch came out of Spark's state, nothing of it is written
     BEFORE_WRITE = "sink.before_write"
     IN_COPY = "sink.in_copy"  # PostgreSQL: on an executor, whose rows are sent but not committed to staging
     IN_WRITE = "sink.in_write"  # files are written or rows staged, nothing is committed

@@ -7,11 +7,14 @@ from pyspark.sql import functions as F
 
 from include.contract.stream_spec import DeltaMerge
 
+OF_RESULTS = ("_generation", "_batch_id")  # absolute values of windows: those of a later batch hold
 SETTLES_TIES = ("_topic_epoch", "_partition", "_offset")
 
 
 def order_of(settings: DeltaMerge) -> tuple[str, ...]:
     """The columns that are compared, one after the other. No two records have the same values in all of them."""
+    if settings.order is None:
+        return OF_RESULTS
     if settings.is_by_offset:
         return ("_topic_epoch", "_offset", "_partition")
     return (settings.order, *SETTLES_TIES)

@@ -21,7 +21,7 @@ from include.start_plan.approvals import Approvals
 from include.start_plan.plan import StartPlan
 from include.topics.topic import Topic
 from jobs.batch import Delivered, Delivery
-from jobs.row_shape import row_shape
+from jobs.row_shape import sink_shape
 from jobs.source import read_records
 from jobs.take_over import TakeOver
 from jobs.transform import rows_of
@@ -63,7 +63,7 @@ def level(
             next_step="Put the stream file back as it was, run it with ONCE=1, then change it.",
         )
     old = _with_sinks_of(from_snapshot(kept), stream)
-    places, shape = Places.of(old, environment), row_shape(spark, old)
+    places, shape = Places.of(old, environment), sink_shape(spark, old)
     taken = TakeOver(spark, old, environment, places, control, topic, shape, kept_as=spec_hash).run(launch, approvals)
     span = _uneven(taken.plan)
     if not span.ends:  # level already, by what was lost and approved

@@ -87,7 +87,7 @@ def merge_shape(settings: DeltaMerge, schema: StructType) -> TableShape:
 
 def _check_types(settings: DeltaMerge, types: dict[str, DataType]) -> None:
     wrong = [f"key {name} is {types[name].simpleString()}" for name in settings.key if not _is_exact(types[name])]
-    if isinstance(types.get(settings.order), MapType | VariantType):
+    if settings.order is not None and isinstance(types.get(settings.order), MapType | VariantType):
         wrong.append(f"order {settings.order} is {types[settings.order].simpleString()}, which has no order")
     if settings.deleted and not isinstance(types[settings.deleted], BooleanType):
         wrong.append(f"deleted {settings.deleted} is {types[settings.deleted].simpleString()} and not boolean")

@@ -35,7 +35,9 @@ class OpenMergeBatch(OpenDeltaBatch):
         """The number of rows that were compared, also of those that are not the newest."""
         with _kept(self._newest(rows)) as newest:  # 1
             counts = F.coalesce(F.sum("_records"), F.lit(0)).alias("_records"), F.count("*").alias("_keys")
-            found = newest.agg(*counts, F.collect_set("_partition").alias("_partitions"), *spans(self._settings))
+            found = newest.agg(
+                *counts, F.collect_set("_partition").alias("_partitions"), *spans(self._settings)
+            )  # results have none
             batch = found.first() or Row(_records=0, _keys=0)
             if batch["_keys"]:
                 self._merge(newest, batch)
@@ -53,7 +55,7 @@ class OpenMergeBatch(OpenDeltaBatch):
         with _kept(self._decided(newest, files, batch["_keys"])) as decided:
             self._transaction.write(decided.observe(seen, *_counts(batch["_partitions"])).select(*self._columns))  # 3
             self._written = {number: int(seen.get[f"written_{number}"]) for number in batch["_partitions"]}
-            check_rows(self._transaction.rows_written, sum(self._written.values()), self._table.sink)
+            check_rows(self._transaction.rows_written, seen.get["written"], self._table.sink)
             if seen.get["replaced"]:
                 self._transaction.take_out(decided.select(F.explode("_places").alias("place")).select("place.*"), files)
 
@@ -84,12 +86,15 @@ class OpenMergeBatch(OpenDeltaBatch):
         return super().commit(tidemark, [self._booked(line) for line in ledger], quarantine)
 
     def _booked(self, line: LedgerLine) -> LedgerLine:
+        if self._settings.order is None:
+            return line
         written = self._written.get(line.partition, 0)
         return line.model_copy(update={"delivered": written, "superseded": line.delivered - written})  # 4
 
 
 def _counts(partitions: Iterable[int]) -> Iterator[Column]:
     yield F.count("_places").alias("replaced")
+    yield F.count("*").alias("written")
     for number in partitions:
         yield F.expr(f"count_if(_partition = {number:d})").alias(f"written_{number}")
 

@@ -22,6 +22,7 @@ from jobs.counting import Bounds, Refusal
 from jobs.explain import explain
 from jobs.failpoints import Failpoint, reach
 from jobs.fenced_table import FencedTable
+from jobs.unfit import WHY
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 SCHEMA = StructType(
@@ -93,7 +94,7 @@ class Quarantine:
     def _rows(self, records: DataFrame, refusal: Refusal, moved: Tidemark) -> DataFrame:
         mine = records.where(refusal.condition)
         told = {"_reason": F.lit(REJECTED), "_detail": F.lit(refusal.why)}
-        return (mine.withColumns(told) if refusal.sink else explain(mine, self._stream)).select(
+        return (mine.withColumns(told) if refusal.sink else self._explained(mine)).select(
             "_topic",
             F.lit(moved.epoch).cast("int").alias("_topic_epoch"),
             *("_partition", "_offset", "_kafka_timestamp", "_key", "_headers", F.col("value").alias("_value")),
@@ -102,6 +103,15 @@ class Quarantine:
             F.lit(self.table.spec_hash if refusal.sink else self._judged_by).alias("_spec_hash"),
             F.lit(moved.generation).cast("bigint").alias("_generation"),
             F.lit(moved.batch).cast("bigint").alias("_batch_id"),
+        )
+
+    def _explained(self, records: DataFrame) -> DataFrame:
+        """A stateful stream may refuse records that can be decoded, and says why."""
+        told = explain(records, self._stream)
+        if WHY not in records.columns:
+            return told
+        return told.withColumns(
+            {"_reason": F.coalesce(f"{WHY}.reason", "_reason"), "_detail": F.coalesce(f"{WHY}.detail", "_detail")}
         )
 
     def _absent(self, rows: DataFrame, bounds: Bounds) -> DataFrame:

@@ -41,6 +41,10 @@ class QueryLifecycle:
         self._stopping: str | None = None
         self._failure: BaseException | None = None
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping is not None
+
     def ask_to_stop(self, why: str) -> None:
         with self._state:
             if self._stopping is None:

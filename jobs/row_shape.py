@@ -8,12 +8,13 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DoubleType, FloatType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import OWN_COLUMNS
 from jobs.decode import decode
+from jobs.stateful_frame import results_of
 from jobs.transform import transform
 
 RECORD = "_topic string, _partition int, _offset bigint, _kafka_timestamp timestamp, _key binary, value binary"
@@ -37,6 +38,26 @@ def row_shape(spark: SparkSession, stream: Stream) -> StructType:
     own = [StructField(name, kind) for name, kind in zip(OWN_COLUMNS, OWN_TYPES, strict=True)]
     fields = [StructField(field.name, field.dataType) for field in rows.schema if not field.name.startswith("_")]
     return StructType([*own, *fields])
+
+
+def sink_shape(spark: SparkSession, stream: Stream) -> StructType:
+    """What sinks get: rows; or, of an aggregate, its results."""
+    shape = row_shape(spark, stream)
+    if (watermark := stream.spec.watermark) is None:
+        return shape
+    if not isinstance(event_time := shape[watermark.event_time].dataType, TimestampType):
+        raise _refused(stream, f"event_time {watermark.event_time} is {event_time.simpleString()} and no timestamp")
+    if stream.spec.aggregate is None:
+        return shape
+    results = results_of(spark.createDataFrame([], shape), stream.spec, stream.spec.aggregate).schema
+    if inexact := [name for name in (*stream.spec.aggregate.sum, *stream.spec.aggregate.avg) if _is_inexact(shape, name)]:
+        raise _refused(stream, f"the sum of {', '.join(inexact)} would depend on the order of the records: make it a decimal")
+    own = [shape[name] for name in OWN_COLUMNS]
+    return StructType([*own, *(StructField(field.name, field.dataType) for field in results)])
+
+
+def _is_inexact(shape: StructType, name: str) -> bool:
+    return isinstance(shape[name].dataType, FloatType | DoubleType)
 
 
 def _check_plan(rows: DataFrame, stream: Stream) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,9 +48,11 @@ from jobs.levelling import level, still_uneven
 from jobs.live_line import LiveLine
 from jobs.query_lifecycle import QueryLifecycle, silence_spark
 from jobs.reporter import Reporter
-from jobs.row_shape import row_shape
+from jobs.row_shape import sink_shape
 from jobs.session import open_session
 from jobs.source import stream_records
+from jobs.stateful_delivery import StatefulDelivery
+from jobs.stateful_frame import output_mode, stateful_frame
 from jobs.take_over import NeedsLevelling, TakenStream, TakeOver
 from jobs.topic_watch import refuse_if_shorter
 from jobs.transform import rows_of
@@ -109,7 +111,7 @@ class Driver:
 
     def _run(self, spark: SparkSession, reporter: Reporter) -> None:
         topic = Topic(read_connection(self.stream.spec.source.connection).address, self.stream.spec.source.topic)
-        shape = row_shape(spark, self.stream)
+        shape = sink_shape(spark, self.stream)
         take_over = TakeOver(spark, self.stream, self._environment, self._places, self._control, topic, shape)
         try:
             taken = self._take(spark, topic, take_over)
@@ -166,7 +168,8 @@ class Driver:
         stream = self.stream
         for sentence in taken.plan.told:
             print(f"{stream.name}: {sentence}", flush=True)
-        delivery = Delivery(stream, topic, taken)
+        name = f"{stream.name}_{taken.generation.number}"
+        delivery = StatefulDelivery(spark, stream, topic, taken, name) if taken.state else Delivery(stream, topic, taken)
         live = LiveLine(stream.name, taken.generation.number, taken.plan.starts)
         live.begin(self._records_per_batch, stream.spec.source.max_records_per_batch)
 
@@ -180,20 +183,35 @@ class Driver:
             reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC)))
             live.batch(done, seconds, latest, lag)
 
-        self.query = (
-            rows_of(stream_records(spark, topic.address, topic.name, self._records_per_batch), stream)
-            .writeStream.queryName(f"{stream.name}_{taken.generation.number}")
-            .option("checkpointLocation", str(taken.checkpoint))
-            .trigger(**self._trigger())
-            .foreachBatch(self.lifecycle.around(on_batch))
-            .start()
-        )
+        records = stream_records(spark, topic.address, topic.name, self._records_per_batch)
+        out = self._stateful_part(rows_of(records, stream), taken)
         try:
-            self.lifecycle.wait(self.query, ends_by_itself=self._wanted.once)
+            for replay, trigger in self._runs(taken):
+                self.query = (
+                    out.writeStream.queryName(name)
+                    .outputMode(output_mode(stream.spec))
+                    .option("checkpointLocation", str(taken.checkpoint))
+                    .trigger(**trigger)
+                    .foreachBatch(self.lifecycle.around(on_batch))
+                    .start()
+                )
+                self.lifecycle.wait(self.query, ends_by_itself=self._wanted.once or replay)
+                if self.lifecycle.is_stopping:
+                    break
         except (PySparkException, TopicMissing):
             delivery.check_topic()  # Spark takes a topic that was made anew for one that has lost records,
             check_ready(taken.checkpoint)  # and a checkpoint that is gone for a file that does not exist
             raise
+
+    def _stateful_part(self, rows: DataFrame, taken: TakenStream) -> DataFrame:
+        return stateful_frame(rows, self.stream, taken.plan.state.late) if taken.plan.state else rows
+
+    def _runs(self, taken: TakenStream) -> Iterator[tuple[bool, dict[str, Any]]]:
+        """Recorded batches one by one, each as a query of its own that ends with it; the last of them goes on into new ones."""
+        if taken.state is not None:
+            while taken.state.plan_next() and taken.state.pending:
+                yield True, {"once": True}
+        yield False, self._trigger()
 
     def _trigger(self) -> dict[str, Any]:
         if self._wanted.once:

@@ -15,7 +15,7 @@ from include.checkpoints.seed import check_ready, make_checkpoint
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import StreamFailure
-from include.contract.fingerprint import snapshot, spec_hash
+from include.contract.fingerprint import snapshot, spec_hash, state_hash
 from include.contract.identity import checkpoint_folder
 from include.contract.places import Places
 from include.control.database import ControlDatabase
@@ -23,13 +23,17 @@ from include.control.generations import Generation, keep_spec, take_generation
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.objection import Verdict
 from include.start_plan.plan import StartPlan, plan_start
+from include.start_plan.state_plan import needs_of
+from include.start_plan.state_seen import read_state
 from include.start_plan.world import World, read_world
-from include.tidemarks.note import ADOPTED, LedgerLine, Tidemark
+from include.tidemarks.note import ADOPTED, EventClock, LedgerLine, Tidemark
+from include.tidemarks.recorded import adopted_clock
 from include.topics.topic import Topic
 from jobs.failpoints import Failpoint, reach
 from jobs.quarantine import Quarantine
 from jobs.sink import NumberTaken, Sink
 from jobs.sinks import Sinks
+from jobs.state_folder import StateFolder
 
 
 class StartRefused(StreamFailure):
@@ -64,6 +68,7 @@ class TakenStream:
     quarantine: Quarantine
     sinks: dict[str, Sink]
     plan: StartPlan
+    state: StateFolder | None = None  # of a stateful stream
 
 
 class TakeOver:
@@ -86,6 +91,7 @@ class TakeOver:
         self._places = places
         self._spec_hash = kept_as or spec_hash(stream)
         self._is_kept = kept_as is not None
+        self._spark = spark
         self._sinks = Sinks(spark, stream, places, schema, self._spec_hash)
         self.generation: Generation | None = None  # the newest that was taken, also if the take-over failed after that
 
@@ -101,25 +107,28 @@ class TakeOver:
             except NumberTaken:
                 continue
             break
-        seen = self._read(quarantine, sinks)  # 3
+        seen = self._read(quarantine, sinks, approvals)  # 3
         plan = self._plan(seen, approvals)  # 4
         self._adopt(quarantine, sinks, seen, plan)  # 5
-        checkpoint = self._make_checkpoint(generation, plan)  # 6
-        return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan)
+        checkpoint, state = self._make_checkpoint(generation, plan)  # 6
+        return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan, state)
 
     def _fence(self, quarantine: Quarantine, sinks: dict[str, Sink]) -> None:
         for table in (quarantine.table, *sinks.values()):
             table.fence()
         reach(Failpoint.AFTER_FENCE)
 
-    def _read(self, quarantine: Quarantine, sinks: dict[str, Sink]) -> World:
-        seen = World(self._topic.state(), quarantine.table.state(), {name: table.state() for name, table in sinks.items()})
+    def _read(self, quarantine: Quarantine, sinks: dict[str, Sink], approvals: Approvals) -> World:
+        states = {name: table.state() for name, table in sinks.items()}
+        state = read_state(self._stream, self._places, states, approvals.state)
+        seen = World(self._topic.state(), quarantine.table.state(), states, state)
         reach(Failpoint.AFTER_READ)
         return seen
 
     def _plan(self, seen: World, approvals: Approvals) -> StartPlan:
         spec = self._stream.spec
-        plan = plan_start(seen, spec.source.start, approvals, self._spec_hash, spec.begins)
+        needs = needs_of(self._stream, self._environment)
+        plan = plan_start(seen, spec.source.start, approvals, self._spec_hash, spec.begins, needs)
         if plan.verdict is not Verdict.SAFE:
             raise StartRefused(self._stream.name, plan)
         if plan.level_under is not None:
@@ -141,21 +150,37 @@ class TakeOver:
         for name, table in sinks.items():
             losses = [_lost(loss) for loss in plan.losses if loss.sink == name]
             before = seen.sinks[name].tidemark
-            goes_on = {"apart": plan.apart.get(name, {}), "beside": before.beside if before else ()}
+            goes_on = {
+                "apart": plan.apart.get(name, {}),
+                "beside": before.beside if before else (),
+                "clock": self._clock(before, plan),
+            }
             adopted = mark(plan.adopted[name]).model_copy(update=goes_on)
             table.adopt(seen.sinks[name], adopted, pinned=not plan.is_first, losses=losses, quarantine=quarantine.newest)
             reach(Failpoint.AFTER_ADOPTION)
 
-    def _make_checkpoint(self, generation: Generation, plan: StartPlan) -> Path:
+    def _clock(self, before: Tidemark | None, plan: StartPlan) -> EventClock | None:
+        """A sink that is new stands where the lowest of the others does."""
+        if plan.state is None:
+            return None
+        clock = adopted_clock(before, plan.epoch.number, plan.state.forgotten_through_ms)
+        return clock if before is not None or plan.state.lowest is None else plan.state.lowest
+
+    def _make_checkpoint(self, generation: Generation, plan: StartPlan) -> tuple[Path, StateFolder | None]:
         folder = self._environment.checkpoint_path(checkpoint_folder(self._stream.name, generation.number))
-        make_checkpoint(folder, self._stream.spec.source.topic, plan.starts)
+        topic, state = self._stream.spec.source.topic, None
+        if plan.state is None:
+            make_checkpoint(folder, topic, plan.starts)
+        else:
+            state = StateFolder(self._spark, folder, topic, plan.state, state_hash(self._stream))
+            state.make()
         check_ready(folder)
         reach(Failpoint.AFTER_CHECKPOINT)
-        return folder
+        return folder, state
 
     def _look_before_touching(self, approvals: Approvals) -> None:
         """A start that will be refused must not fence a driver that runs well. What is decided here is decided again."""
-        seen = read_world(self._stream, self._places, self._control, self._topic)
+        seen = read_world(self._stream, self._places, self._control, self._topic, approvals.state)
         self._sinks.check(seen)
         self._plan(seen, approvals)
 

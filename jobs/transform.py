@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 from include.contract.catalog import Stream
 from include.contract.identity import READABLE_COLUMNS
 from jobs.decode import decode
+from jobs.unfit import mark_unfit
 
 RAW = ("value", "_key", "_headers")  # what a bad record is kept with, beside its coordinates
 
@@ -29,7 +30,8 @@ def transform(decoded: DataFrame, stream: Stream, also: tuple[str, ...] = ()) ->
     judged = fields.withColumn("_passes", F.col("_good") & ~F.col("_tombstone") & _passes(stream))
     added = [F.when(F.col("_passes"), F.expr(text)).alias(name) for name, text in spec.select.items()]
     is_filtered = ~F.col("_bad") & ~F.col("_tombstone") & ~F.col("_passes")
-    return judged.select(*READABLE_COLUMNS, *also, *kept, *added, "_bad", is_filtered.alias("_filtered"), "_tombstone")
+    rows = judged.select(*READABLE_COLUMNS, *also, *kept, *added, "_bad", is_filtered.alias("_filtered"), "_tombstone")
+    return mark_unfit(rows, stream) if spec.is_stateful else rows
 
 
 def bad_records(decoded: DataFrame, stream: Stream) -> DataFrame:

@@ -107,4 +107,6 @@ class History:
 def open_history(spark: SparkSession, name: str, lake: Path) -> History:
     stream = find_stream(name)
     sinks = {sink: str(lake / settings.table) for sink, settings in sorted(stream.spec.sinks.items())}
-    return History(spark, stream, Places(sinks, str(lake / "quarantine" / name)))
+    return History(
+        spark, stream, Places(sinks, str(lake / "quarantine" / name), lake / "checkpoints" / name, lake / "backups" / name)
+    )

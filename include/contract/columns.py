@@ -4,16 +4,19 @@ from include.contract.expressions import ExpressionRefused, columns_of
 from include.contract.identity import READABLE_COLUMNS
 from include.contract.kafka_columns import check_kafka_output
 from include.contract.lake_columns import check_lake_table, check_tombstones
-from include.contract.named_columns import MakeProblem, check_names, doubled
+from include.contract.named_columns import MakeProblem, check_names, doubled, known_types
+from include.contract.order_columns import check_newest
 from include.contract.problems import Problem, nearest
-from include.contract.spark_types import is_type
+from include.contract.result_sinks import TAKE_RESULTS, check_result_sink, result_schema
+from include.contract.spark_types import INEXACT, is_type
+from include.contract.stateful import check_stateful
 from include.contract.stream_spec import (
     KafkaOutput,
     LakeTable,
     PostgresSink,
     PostgresTotals,
-    PostgresUpsert,
     RecordSchema,
+    Sink,
     StreamSpec,
 )
 
@@ -31,7 +34,7 @@ def check_types(schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
 
 def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) -> list[Problem]:
     decoded = list(schema.fields)
-    output = [*(spec.keep if spec.keep is not None else decoded), *spec.select]
+    rows = [*(spec.keep if spec.keep is not None else decoded), *spec.select]
     readable = {*decoded, *READABLE_COLUMNS}
     problems = doubled([*decoded, *spec.select], "select", problem)
     for name, text in spec.select.items():
@@ -39,22 +42,40 @@ def check_columns(spec: StreamSpec, schema: RecordSchema, problem: MakeProblem) 
     if spec.where is not None:
         problems += _check_expression("where", spec.where, readable, problem, "where")
     problems += check_names("keep", spec.keep or [], decoded, problem, "keep")
-    problems += check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
+    problems += check_stateful(spec, schema, rows, problem)
+    if spec.aggregate is not None:
+        return [*problems, *_check_delivered(spec, result_schema(spec.aggregate, schema), spec.aggregate.columns, problem)]
+    return [*problems, *_check_delivered(spec, schema, rows, problem)]
+
+
+def _check_delivered(spec: StreamSpec, schema: RecordSchema, output: list[str], problem: MakeProblem) -> list[Problem]:
+    """What speaks of the columns that sinks see: those of the rows, or of an aggregate's results."""
+    problems = check_names("reconcile.unique", spec.reconcile.unique, output, problem, "reconcile", "unique")
     for sink, settings in spec.sinks.items():
-        if isinstance(settings, LakeTable):
-            problems += check_lake_table(sink, settings, output, schema, problem)
-        elif isinstance(settings, KafkaOutput):
-            problems += check_kafka_output(sink, settings, spec.source, output, schema, problem)
-        else:
-            problems += _check_postgres(sink, settings, output, problem)
-            problems += _check_types_for_postgres(sink, settings, output, schema, problem)
-    return [*problems, *check_tombstones(spec, schema, output, problem)]
+        if spec.aggregate is not None:
+            problems += check_result_sink(sink, settings, spec.aggregate, problem)
+        elif isinstance(settings, TAKE_RESULTS):
+            problems += check_newest(sink, settings, output, problem)
+        if spec.aggregate is None or isinstance(settings, TAKE_RESULTS):  # of a kind that takes no results nothing more is said
+            problems += _check_sink(sink, settings, spec, schema, output, problem)
+    return problems if spec.is_stateful else [*problems, *check_tombstones(spec, schema, output, problem)]
+
+
+def _check_sink(
+    sink: str, settings: Sink, spec: StreamSpec, schema: RecordSchema, output: list[str], problem: MakeProblem
+) -> list[Problem]:
+    if isinstance(settings, LakeTable):
+        return check_lake_table(sink, settings, output, schema, problem)
+    if isinstance(settings, KafkaOutput):
+        return check_kafka_output(sink, settings, spec.source, output, schema, problem)
+    return [
+        *_check_postgres(sink, settings, output, problem),
+        *_check_types_for_postgres(sink, settings, output, schema, problem),
+    ]
 
 
 def _check_postgres(sink: str, settings: PostgresSink, output: list[str], problem: MakeProblem) -> list[Problem]:
     named = {"key": settings.key}
-    if isinstance(settings, PostgresUpsert):
-        named["order"] = [settings.order]
     problems: list[Problem] = []
     if isinstance(settings, PostgresTotals):
         named |= {"sum": settings.sum, "min": settings.min, "max": settings.max}
@@ -76,9 +97,9 @@ def _check_types_for_postgres(
     """Of the schema's own fields; what `select` makes, Spark knows when the stream starts, and it is refused then."""
     written = [*settings.key, *settings.min, *settings.max] if isinstance(settings, PostgresTotals) else output
     summed = settings.sum if isinstance(settings, PostgresTotals) else []
-    types = {name: field.type.strip().lower() for name, field in schema.fields.items()}
+    types = known_types([*written, *summed], schema)
     zoneless = [name for name in written if types.get(name) == "timestamp_ntz"]
-    inexact = [name for name in summed if types.get(name) in ("double", "float", "real")]
+    inexact = [name for name in summed if types.get(name) in INEXACT]
     return [
         *(
             problem(

@@ -67,6 +67,14 @@ class Maintenance(_Section):
     keep_removed_files: Annotated[Duration, Field(ge=timedelta(days=7))]
 
 
+class Backups(_Section):
+    """Of stateful streams' checkpoints, by maintain_checkpoints: the newest `keep` stay, and all younger than `keep_for`."""
+
+    place: str
+    keep: Annotated[int, Field(ge=1)]
+    keep_for: Duration
+
+
 class FirstPorts(_Section):
     airflow: int
     kafka: int
@@ -87,6 +95,7 @@ class Environment(_Section):
     control: Control
     housekeeping: Housekeeping
     maintenance: Maintenance
+    backups: Backups
     lake: str
     checkpoints: str
     local_stack: LocalStack | None = None
@@ -97,6 +106,9 @@ class Environment(_Section):
 
     def checkpoint_path(self, *parts: str) -> Path:
         return Path(_place(self.checkpoints, *parts))
+
+    def backup_path(self, *parts: str) -> Path:
+        return Path(_place(self.backups.place, *parts))
 
     def home_path(self, *parts: str) -> Path:
         """What every process of this deployment shares on disk beside tables: drivers' folders and logs."""

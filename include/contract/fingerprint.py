@@ -15,7 +15,8 @@ HASH_VERSION = 2  # raised when a default or a fixed setting of the session chan
 
 
 def spec_hash(stream: Stream) -> str:
-    """Covers what changes rows: topic, decoding, schema, where, select, keep, the sinks' mapping. Not sizes, trigger, health."""
+    """Covers what changes rows: topic, decoding, schema, where, select, keep, dedupe, aggregate, late, the sinks' mapping.
+    Not sizes, trigger, health."""
     spec = stream.spec
     rows = {
         "version": HASH_VERSION,
@@ -23,6 +24,8 @@ def spec_hash(stream: Stream) -> str:
         "where": spec.where,
         "select": spec.select,
         "keep": spec.keep,
+        **_stateful(spec),
+        **({"late": spec.late} if spec.quarantines_late else {}),
         "sinks": {
             name: sink.model_dump(mode="json", exclude_defaults=True, exclude=NOT_OF_ROWS) for name, sink in spec.sinks.items()
         },
@@ -31,8 +34,16 @@ def spec_hash(stream: Stream) -> str:
 
 
 def judging_hash(stream: Stream) -> str:
-    """Covers what makes a record bad: a file with another sink or another `where` quarantines nothing a second time (P3.3)."""
-    return _hash({"version": HASH_VERSION, **_judgement(stream)})
+    """Covers what makes a record bad: a file with another sink or another `where` quarantines nothing a second time (P3.3).
+    Behind a stateful operator `where` and `select` decide which records are asked for their keys and event time."""
+    return _hash({"version": HASH_VERSION, **_judgement(stream), **_asked(stream.spec)})
+
+
+def state_hash(stream: Stream) -> str:
+    """Covers what a stateful stream's state is made by: a checkpoint of another hash is not continued (P2). Not the sinks."""
+    spec = stream.spec
+    made_by = {"where": spec.where, "select": spec.select, "keep": spec.keep, **_stateful(spec)}
+    return _hash({"version": HASH_VERSION, **_judgement(stream), **made_by})
 
 
 def snapshot(stream: Stream) -> str:
@@ -57,6 +68,26 @@ def _judgement(stream: Stream) -> dict[str, Any]:
         "decode": stream.spec.decode.model_dump(mode="json", exclude_defaults=True),
         "schema": {name: field.model_dump(mode="json", exclude_defaults=True) for name, field in stream.schema.fields.items()},
     }
+
+
+def _stateful(spec: StreamSpec) -> dict[str, Any]:
+    """Only what is there: the hashes of other streams are as old as their sinks."""
+    parts = {"dedupe": spec.dedupe, "aggregate": spec.aggregate}
+    return {name: part.model_dump(mode="json", exclude_defaults=True) for name, part in parts.items() if part is not None}
+
+
+def _asked(spec: StreamSpec) -> dict[str, Any]:
+    if spec.watermark is None:
+        return {}
+    keys = {"dedupe": spec.dedupe.key if spec.dedupe else None, "aggregate": spec.aggregate.key if spec.aggregate else None}
+    asked = {"where": spec.where, "select": spec.select, "keys": keys, "event_time": spec.watermark.event_time}
+    return {"asked": asked, **({"late": _late(spec)} if spec.quarantines_late else {})}
+
+
+def _late(spec: StreamSpec) -> dict[str, Any]:
+    """Behind dedupe a record is late by its own time, without it when the last of its windows is closed."""
+    judge = spec.dedupe or spec.aggregate
+    return judge.model_dump(mode="json", include={"within", "window", "slide"}) if judge else {}
 
 
 def _hash(value: Any) -> str:

@@ -1,12 +1,11 @@
-"""Checks what is said of its Delta tables: columns that exist, keys that compare exactly, an order that records have."""
+"""Checks what is said of its Delta tables: columns that exist, keys that compare exactly, rows that stay in their partition."""
 
-from include.contract.named_columns import MakeProblem, check_names
+from include.contract.named_columns import MakeProblem, check_names, known_types
 from include.contract.problems import Problem
-from include.contract.spark_types import is_simple
+from include.contract.spark_types import INEXACT, is_simple
 from include.contract.stream_spec import BY_KAFKA_TIME, BY_OFFSET, DeltaMerge, LakeTable, RecordSchema, Sink, StreamSpec
 
 DOES = {"partition_by": "partition", "cluster_by": "cluster"}
-INEXACT = ("float", "real", "double")
 
 
 def check_lake_table(
@@ -18,7 +17,7 @@ def check_lake_table(
         problems += check_names(f"sinks.{sink}.{name}", columns, output, problem, "sinks", sink, name)
         problems += [
             problem(f"sinks.{sink}.{name} names {column!r}, but Delta cannot {DOES[name]} by {kind}.", "sinks", sink, name)
-            for column, kind in _types(columns, schema).items()
+            for column, kind in known_types(columns, schema).items()
             if not is_simple(kind)
         ]
     return [*problems, *(_check_merge(sink, settings, output, schema, problem) if isinstance(settings, DeltaMerge) else ())]
@@ -33,12 +32,9 @@ def _check_merge(sink: str, settings: DeltaMerge, output: list[str], schema: Rec
             *at,
             "key",
         )
-        for name, kind in _types(settings.key, schema).items()
-        if not is_simple(kind) or kind.strip().lower() in INEXACT
+        for name, kind in known_types(settings.key, schema).items()
+        if not is_simple(kind) or kind in INEXACT
     ]
-    problems += _check_order(sink, settings, output, problem)
-    if settings.deleted is not None:
-        problems += check_names(f"sinks.{sink}.deleted", [settings.deleted], output, problem, *at, "deleted")
     moving = [name for name in settings.partition_by if name not in settings.key]
     return [
         *problems,
@@ -52,15 +48,6 @@ def _check_merge(sink: str, settings: DeltaMerge, output: list[str], schema: Rec
             for name in moving
         ),
     ]
-
-
-def _check_order(sink: str, settings: DeltaMerge, output: list[str], problem: MakeProblem) -> list[Problem]:
-    at = ("sinks", sink, "order")
-    if settings.is_by_offset and BY_OFFSET in output:
-        return [problem(f"sinks.{sink}.order is 'offset', which means Kafka's: call the column 'offset' otherwise.", *at)]
-    if settings.order in (BY_OFFSET, BY_KAFKA_TIME):
-        return []
-    return check_names(f"sinks.{sink}.order", [settings.order], [*output, BY_OFFSET, BY_KAFKA_TIME], problem, *at)
 
 
 def check_tombstones(spec: StreamSpec, schema: RecordSchema, output: list[str], problem: MakeProblem) -> list[Problem]:
@@ -83,11 +70,6 @@ def _why_no_tombstone(sink: Sink, schema: RecordSchema, output: list[str]) -> st
         return f"is of kind {sink.kind}, which keeps no deletes"
     if len(sink.key) != 1 or sink.key[0] not in schema.fields or sink.key[0] not in output:
         return "has a key that is not one field of the schema, so Kafka's key cannot be taken for it"
-    if sink.order not in (BY_OFFSET, BY_KAFKA_TIME):
+    if sink.order not in (None, BY_OFFSET, BY_KAFKA_TIME):
         return f"is ordered by {sink.order}, which a tombstone has not: use order: offset or _kafka_timestamp"
     return None
-
-
-def _types(names: list[str], schema: RecordSchema) -> dict[str, str]:
-    """Of the schema's own fields; what `select` makes, Spark knows when the stream starts."""
-    return {name: schema.fields[name].type for name in names if name in schema.fields}

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from include.contract.problems import Problem, nearest
+from include.contract.stream_spec import RecordSchema
 
 MakeProblem = Callable[..., Problem]
 
@@ -13,6 +14,11 @@ def check_names(key: str, names: list[str], valid: list[str], problem: MakeProbl
         *(problem(f"{key} names {name!r}, which is no column.{nearest(name, valid)}", *path, number) for number, name in unknown),
         *doubled(names, key, problem, *path),
     ]
+
+
+def known_types(names: list[str], schema: RecordSchema) -> dict[str, str]:
+    """Of the schema's own fields, in lower case; what `select` makes, Spark knows when the stream starts."""
+    return {name: schema.fields[name].type.strip().lower() for name in names if name in schema.fields}
 
 
 def doubled(names: list[str], key: str, problem: MakeProblem, *path: str | int) -> list[Problem]:

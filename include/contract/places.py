@@ -1,6 +1,7 @@
-"""Where a stream's tables lie."""
+"""Where a stream's tables and checkpoints lie."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
@@ -45,6 +46,8 @@ Place = str | DatabaseTable | OutputTopic  # a Delta table is its path
 class Places:
     sinks: dict[str, Place]
     quarantine: str
+    checkpoints: Path  # a folder per generation
+    backups: Path  # of these, of a stateful stream
 
     @classmethod
     def of(cls, stream: Stream, environment: Environment) -> "Places":
@@ -55,7 +58,12 @@ class Places:
                 next_step="Use a lake on a file system.",
             )
         sinks = {name: _place(sink, environment) for name, sink in sorted(stream.spec.sinks.items())}
-        return cls(sinks, environment.lake_path(quarantine_table(stream.name)))
+        return cls(
+            sinks,
+            environment.lake_path(quarantine_table(stream.name)),
+            environment.checkpoint_path(stream.name),
+            environment.backup_path(stream.name),
+        )
 
 
 def _place(sink: Sink, environment: Environment) -> Place:

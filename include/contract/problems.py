@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -95,6 +96,14 @@ def _unquoted(detail: ErrorDetails) -> str:
     return str(detail["ctx"]["discriminator"]).strip("'")
 
 
+def _unless_none(annotation: Any) -> Any:
+    """Of a section that may be left out, the section."""
+    if not isinstance(annotation, UnionType):
+        return annotation
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    return kinds[0] if len(kinds) == 1 else annotation
+
+
 def _is_kind(model: type[BaseModel], name: object) -> bool:
     return name in get_args(model.model_fields["kind"].annotation)
 
@@ -110,7 +119,7 @@ def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
     for part in path:
         if isinstance(current, type) and issubclass(current, BaseModel):
             fields = {field.alias or name: field.annotation for name, field in current.model_fields.items()}
-            current = fields.get(str(part))
+            current = _unless_none(fields.get(str(part)))
         elif get_origin(current) is dict:
             current = get_args(current)[1]
         elif get_origin(current) is Annotated:  # one of several kinds

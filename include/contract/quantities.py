@@ -19,6 +19,14 @@ def parse_duration(value: Any) -> timedelta:
     return timedelta(seconds=number * seconds)
 
 
+def in_words(duration: timedelta) -> str:
+    """As a person would write it: in the largest unit of which it is a whole number."""
+    seconds = int(duration.total_seconds())
+    unit = next(name for name in reversed(SECONDS) if seconds % SECONDS[name] == 0)
+    number = seconds // SECONDS[unit]
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
 def parse_bytes(value: Any) -> int:
     number, unit = _split(value, "1 MB")
     if unit not in BYTES:

@@ -9,6 +9,10 @@ SIMPLE = frozenset(
         *("float", "real", "double", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"),
     }
 )
+INEXACT = ("float", "real", "double")
+INSTANTS = ("timestamp", "timestamp_ltz")
+WHOLE_NUMBERS = ("byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint")
+DECIMALS = ("decimal", "dec", "numeric")
 LARGEST_PRECISION = 38
 TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[<>(),:])")
 
@@ -26,6 +30,11 @@ def is_type(text: str) -> bool:
 def is_simple(text: str) -> bool:
     """One value and not many: what a table can be partitioned by."""
     return text.strip().lower() in SIMPLE or text.strip().lower().startswith(("decimal", "dec(", "numeric"))
+
+
+def is_number(text: str) -> bool:
+    kind = text.strip().lower()
+    return kind in (*WHOLE_NUMBERS, *INEXACT) or kind.startswith(DECIMALS)
 
 
 def _type(tokens: list[str]) -> bool:

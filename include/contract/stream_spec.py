@@ -1,5 +1,6 @@
 """The stream file and the record schema, as models: what may stand where. What depends on other files is `catalog`'s."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -12,8 +13,11 @@ ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]  # 
 BY_OFFSET, BY_KAFKA_TIME = "offset", "_kafka_timestamp"  # orders that every record has, a tombstone too
 TOPIC_CHARACTERS = "[A-Za-z0-9_-][A-Za-z0-9._-]"  # Kafka forbids the names . and ..
 AS_JSON = "json"  # how a record's value is made of its columns, where no single column is named
+WINDOW_START, WINDOW_END = "window_start", "window_end"  # columns of an aggregate's results, beside its key
+AHEAD_AT_MOST = timedelta(hours=1)  # of Kafka's time: an event time beyond it would move the watermark, and make all others late
 PUBLIC = "public"  # PostgreSQL's schema for a table that names none
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
+OrderName = Annotated[str, Field(pattern=r"^(_kafka_timestamp|[A-Za-z][A-Za-z0-9_]{0,127})$")]  # a column, or BY_OFFSET
 
 
 class Section(BaseModel):
@@ -76,7 +80,7 @@ class DeltaMerge(LakeTable):
 
     kind: Literal["delta_merge"]
     key: Annotated[list[ColumnName], Field(min_length=1)]
-    order: Annotated[str, Field(pattern=r"^(_kafka_timestamp|[A-Za-z][A-Za-z0-9_]{0,127})$")]  # a column, or BY_OFFSET
+    order: OrderName | None = None  # none for results of an aggregate: there a later batch always wins
     deleted: ColumnName | None = None  # a boolean: the record deletes its key
     purge_deleted_after: Duration | None = None  # of Kafka's time; then an older record that comes later still brings it back
 
@@ -103,7 +107,7 @@ class PostgresUpsert(PostgresTable):
     """The newest row of each key, by `order`; older ones are counted as superseded."""
 
     kind: Literal["postgres_upsert"]
-    order: ColumnName
+    order: ColumnName | None = None  # none for results of an aggregate: there a later batch always wins
 
 
 class PostgresTotals(PostgresTable):
@@ -151,6 +155,51 @@ PostgresSink = PostgresInsertNew | PostgresUpsert | PostgresTotals
 Sink = Annotated[DeltaAppend | DeltaMerge | PostgresSink | KafkaOutput, Field(discriminator="kind")]
 
 
+@dataclass(frozen=True)
+class Watermark:
+    """By which event time a record is late: `within` behind the newest one of any partition."""
+
+    event_time: str
+    within: timedelta
+
+
+class Dedupe(Section):
+    """One row of those that have the same key and lie within `within` of each other."""
+
+    key: Annotated[list[ColumnName], Field(min_length=1)]
+    event_time: ColumnName
+    within: Duration
+
+
+class Aggregate(Section):
+    """Values of each key and window of event time. A column that is summed keeps its name; of others there are `<column>_min`,
+    `<column>_max` and `<column>_avg`."""
+
+    key: Annotated[list[ColumnName], Field(min_length=1)]
+    window: Duration
+    slide: Duration | None = None  # none: windows that do not overlap
+    sum: list[ColumnName] = []
+    count: ColumnName | None = None
+    min: list[ColumnName] = []
+    max: list[ColumnName] = []
+    avg: list[ColumnName] = []
+    emit: Literal["updates", "final"] = "updates"  # each time that a window's values change, or once when it is closed
+    event_time: ColumnName | None = None  # this and `within` are said by dedupe, where there is one
+    within: Duration | None = None
+
+    @property
+    def values(self) -> list[str]:
+        """The names of the results' columns beside the key and the window."""
+        counted = [self.count] if self.count else []
+        rest = {"min": self.min, "max": self.max, "avg": self.avg}
+        return [*self.sum, *counted, *(f"{column}_{ending}" for ending, columns in rest.items() for column in columns)]
+
+    @property
+    def columns(self) -> list[str]:
+        """Of its results: all that its sinks see."""
+        return [*self.key, WINDOW_START, WINDOW_END, *self.values]
+
+
 class Reconcile(Section):
     every: Duration
     unique: list[ColumnName] = []
@@ -172,10 +221,29 @@ class StreamSpec(Section):
     where: Text | None = None
     select: dict[ColumnName, Text] = {}
     keep: list[ColumnName] | None = None
+    dedupe: Dedupe | None = None
+    aggregate: Aggregate | None = None
+    late: Literal["count", "quarantine"] | None = None  # what becomes of late records besides being left out; none: count
     trigger: Duration
     sinks: Annotated[dict[Name, Sink], Field(min_length=1)]
     reconcile: Reconcile
     health: Health
+
+    @property
+    def is_stateful(self) -> bool:
+        return self.dedupe is not None or self.aggregate is not None
+
+    @property
+    def watermark(self) -> Watermark | None:
+        """Of a stateful stream."""
+        told = self.dedupe or self.aggregate
+        if told is None or told.event_time is None or told.within is None:
+            return None
+        return Watermark(told.event_time, told.within)
+
+    @property
+    def quarantines_late(self) -> bool:
+        return self.late == "quarantine"
 
     @property
     def tombstone_key(self) -> str | None:

@@ -1,8 +1,11 @@
 """What a person may accept with one start, and the losses that such an approval is about."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel
+
+TakeState = Literal["continue", "restore", "warm_up"]
 
 
 class ApprovedLoss(BaseModel, frozen=True, extra="forbid"):
@@ -22,6 +25,8 @@ class Approvals(BaseModel, frozen=True, extra="forbid"):
     losses: tuple[ApprovedLoss, ...] = ()
     changes: frozenset[tuple[str, int]] = frozenset()  # sink and version of a foreign change that a person accepts
     new_topic: str | None = None  # the id of the topic with which a new epoch may begin
+    state: TakeState = "continue"  # from what a stateful stream takes its state (P6)
+    forget_through_ms: int | None = None  # events up to this time need not be in that state
 
 
 @dataclass(frozen=True)

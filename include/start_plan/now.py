@@ -8,6 +8,7 @@ from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.start_plan.approvals import Approvals
 from include.start_plan.plan import StartPlan, plan_start
+from include.start_plan.state_plan import needs_of
 from include.start_plan.world import World, read_world
 from include.topics.topic import Topic
 
@@ -16,5 +17,6 @@ def plan_now(stream: Stream, environment: Environment, control: ControlDatabase,
     """By the same function as the driver's, which plans again when it has fenced the sinks."""
     source = stream.spec.source
     topic = Topic(read_connection(source.connection).address, source.topic)
-    world = read_world(stream, Places.of(stream, environment), control, topic)
-    return world, plan_start(world, source.start, approvals, spec_hash(stream), stream.spec.begins)
+    world = read_world(stream, Places.of(stream, environment), control, topic, approvals.state)
+    needs = needs_of(stream, environment)
+    return world, plan_start(world, source.start, approvals, spec_hash(stream), stream.spec.begins, needs)

@@ -1,4 +1,4 @@
-"""Plans the start of a stateless stream (P2): where it begins, what each sink adopts, and what stands against it. Pure."""
+"""Plans the start of a stream (P2): where it begins, what each sink adopts, and what stands against it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,10 @@ from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.epochs import Epoch, find_epoch, tell_what_ends, within
 from include.start_plan.levels import find_uneven, highest_of, level_under, uneven_partitions
 from include.start_plan.objection import Objection, Verdict
+from include.start_plan.state_plan import Needs, StatePlan, plan_state
+from include.start_plan.state_seen import StateSeen
 from include.start_plan.world import World
+from include.tidemarks.note import EventClock, Tidemark
 from include.tidemarks.sink_state import SinkState
 from include.topics.topic import TopicState
 
@@ -28,6 +31,7 @@ class StartPlan:
     level_under: str | None = None  # the spec that must first bring every sink to where the foremost is
     apart: Mapping[str, dict[int, int]] = field(default_factory=dict)  # per sink: up to where others got what it lacks without it
     told: tuple[str, ...] = ()  # what a person should know of a sink that is new or comes back
+    state: StatePlan | None = None  # of a stateful stream
 
     @property
     def highest(self) -> dict[int, int]:
@@ -57,8 +61,49 @@ def plan_start(
     approvals: Approvals,
     spec_hash: str,
     keys: Mapping[str, From] = NO_KEYS,
+    needs: Needs | None = None,
 ) -> StartPlan:
-    """`keys`: what the file says of each sink under `from`."""
+    """`keys`: what the file says of each sink under `from`; `needs`: of a stateful stream."""
+    plan = _plan_offsets(world, start, approvals, spec_hash, keys)
+    return plan if needs is None or world.state is None else _with_state(plan, world, needs, approvals)
+
+
+def _with_state(plan: StartPlan, world: World, needs: Needs, approvals: Approvals) -> StartPlan:
+    """Rows of an older file cannot be made again without the state that made them: nothing is levelled here."""
+    marks = {
+        name: _as_counted(state.tidemark, plan.epoch)
+        for name, state in world.sinks.items()
+        if state.tidemark is not None and not plan.is_first
+    }
+    seen, earliest = world.state or StateSeen(), world.topic.earliest
+    state = plan_state(needs, seen, plan.epoch.number, marks, plan.adopted, earliest, approvals.forget_through_ms)
+    uneven = (_uneven_under_another_file(),) if plan.level_under is not None else ()
+    objections = (*plan.objections, *uneven, *state.objections)
+    return replace(plan, state=state, level_under=None, objections=objections, told=(*plan.told, *state.told))
+
+
+def _as_counted(mark: Tidemark, epoch: Epoch) -> Tidemark:
+    """A topic that was made anew has none of the events of the old one: what windows held of these stays as it is."""
+    if mark.epoch == epoch.number:
+        return mark
+    forgotten = mark.clock.highest_ms if mark.clock else None
+    clock = EventClock(watermark_ms=0, late_ms=0, forgotten_ms=forgotten) if mark.clock else None
+    return mark.model_copy(update={"epoch": epoch.number, "offsets": dict(epoch.began), "clock": clock})
+
+
+def _uneven_under_another_file() -> Objection:
+    said = "The sinks end with different batches, and the file has changed since: another file's state cannot make the rest."
+    next_step = "Put the stream file back as it was, run it with ONCE=1, then change it."
+    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
+
+
+def _plan_offsets(
+    world: World,
+    start: Literal["earliest", "latest"],
+    approvals: Approvals,
+    spec_hash: str,
+    keys: Mapping[str, From],
+) -> StartPlan:
     topic = world.topic
     first = topic.earliest if start == "earliest" else topic.stable
     epoch = find_epoch(world, first)

@@ -7,6 +7,8 @@ from include.contract.identity import QUARANTINE
 from include.contract.places import Places
 from include.control.database import ControlDatabase
 from include.control.generations import knows_sink
+from include.start_plan.approvals import TakeState
+from include.start_plan.state_seen import StateSeen, read_state
 from include.tidemarks.sink_failure import at_sink
 from include.tidemarks.sink_state import SinkState, TidemarkLost, read_sink
 from include.topics.topic import Topic, TopicState
@@ -17,13 +19,16 @@ class World:
     topic: TopicState
     quarantine: SinkState
     sinks: dict[str, SinkState]
+    state: StateSeen | None = None  # of a stateful stream
 
     @property
     def highest_generation(self) -> int:
         return max(state.generation for state in (self.quarantine, *self.sinks.values()))
 
 
-def read_world(stream: Stream, places: Places, control: ControlDatabase, topic: Topic) -> World:
+def read_world(
+    stream: Stream, places: Places, control: ControlDatabase, topic: Topic, take_state: TakeState = "continue"
+) -> World:
     """Touches nothing: a table that is not ours is refused before it is fenced (P1.5)."""
     tables = {QUARANTINE: places.quarantine, **places.sinks}
     states = {}
@@ -38,4 +43,4 @@ def read_world(stream: Stream, places: Places, control: ControlDatabase, topic: 
                 next_step="Bring the table back; or, if it was thrown away on purpose, give the sink another name.",
             )
     quarantine = states.pop(QUARANTINE)
-    return World(topic.state(), quarantine, states)
+    return World(topic.state(), quarantine, states, read_state(stream, places, states, take_state))

@@ -40,6 +40,17 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+class EventClock(_Part):
+    """What a stateful stream's batch knew of event time, in milliseconds (P6): by it the batch can be run again as it was."""
+
+    watermark_ms: int  # what it closed: Spark's `batchWatermarkMs`
+    late_ms: int  # by what it judged late records: the watermark of the batch before
+    highest_ms: int | None = None  # the newest event time of this and every earlier batch
+    newest_ms: dict[int, int] = Field(default_factory=dict)  # per partition the newest event time in this batch
+    results: int | None = None  # rows that windows gave out in this batch; none for a stream whose rows keep their coordinates
+    forgotten_ms: int | None = None  # events up to there are in no state any more: windows that began by then are not written
+
+
 class Tidemark(_Part):
     """Compared as a whole: the same offsets set by another batch are another tidemark."""
 
@@ -53,21 +64,35 @@ class Tidemark(_Part):
     apart: dict[int, int] = Field(
         default_factory=dict
     )  # up to there others got what this sink lacks, while it was not of the file
+    clock: EventClock | None = None  # of a stateful stream
 
     def next_offset(self, partition: int) -> int:
         """A partition that is not spoken of has nothing in the sink."""
         return self.offsets.get(partition, 0)
 
-    def covers(self, ends: Mapping[int, int]) -> bool:
-        return all(end <= self.next_offset(partition) for partition, end in ends.items())
+    def covers(self, ends: Mapping[int, int], clock: EventClock | None = None) -> bool:
+        """A batch without records may still raise the watermark, and close windows (P6.1)."""
+        is_closed = clock is None or clock.watermark_ms <= self.watermark_ms
+        return is_closed and all(end <= self.next_offset(partition) for partition, end in ends.items())
 
-    def raised_to(self, generation: int, batch: int, ends: Mapping[int, int], beside: tuple[str, ...] = ()) -> "Tidemark":
+    @property
+    def watermark_ms(self) -> int:
+        return self.clock.watermark_ms if self.clock else 0
+
+    def raised_to(
+        self,
+        generation: int,
+        batch: int,
+        ends: Mapping[int, int],
+        beside: tuple[str, ...] = (),
+        clock: EventClock | None = None,
+    ) -> "Tidemark":
         """P3.5: the higher of the two in each partition, never down. `beside`: the sinks that get this batch."""
         offsets = {
             partition: max(self.next_offset(partition), ends.get(partition, 0)) for partition in sorted({*self.offsets, *ends})
         }
         apart = {number: end for number, end in self.apart.items() if end > offsets.get(number, 0)}
-        moved = {"generation": generation, "batch": batch, "offsets": offsets, "beside": beside, "apart": apart}
+        moved = {"generation": generation, "batch": batch, "offsets": offsets, "beside": beside, "apart": apart, "clock": clock}
         return self.model_copy(update=moved)
 
 

@@ -12,7 +12,7 @@ from include.contract.stream_spec import PostgresUpsert
 from include.control.window_contents import Segment
 from jobs.differences import CHANGED, LOST, NAMED, STALE, STRANGE
 from jobs.per_partition import PerPartition
-from jobs.postgres.statements import KEPT_BY_BATCH, NEWER_BY, Statements
+from jobs.postgres.statements import KEPT_BY_BATCH, NEWER_BY, OF_RESULTS, Statements
 from jobs.postgres.wanted_table import names
 
 OF_A_REPLAY = ("_generation", "_batch_id")  # another in each delivery
@@ -111,7 +111,7 @@ class Comparison:
         if not isinstance(sink, PostgresUpsert):
             return SQL("expected").format()
         newest = SQL(", ").join(
-            SQL("{}{} DESC").format(Identifier(name), self._statements.bytewise(name)) for name in (sink.order, *NEWER_BY)
+            SQL("{}{} DESC").format(Identifier(name), self._statements.bytewise(name)) for name in _newest_by(sink)
         )
         return SQL("(SELECT DISTINCT ON ({0}) * FROM expected ORDER BY {0}, {1})").format(names(sink.key), newest)
 
@@ -120,7 +120,7 @@ class Comparison:
         sink = self._statements.sink
         if not isinstance(sink, PostgresUpsert):
             return SQL("").format()
-        newest = {name: self._statements.bytewise(name) for name in (sink.order, *NEWER_BY)}
+        newest = {name: self._statements.bytewise(name) for name in _newest_by(sink)}
         there, expected = (
             SQL(", ").join(SQL("{}{}").format(Identifier(of, name), bytewise) for name, bytewise in newest.items())
             for of in ("t", "e")
@@ -145,3 +145,7 @@ def count_rejects(cursor: Cursor, target: str, epoch: int, segments: list[Segmen
 
 def _all_equal(names: Iterable[str]) -> Composed:
     return SQL(" AND ").join(SQL("t.{0} = e.{0}").format(Identifier(name)) for name in names)
+
+
+def _newest_by(sink: PostgresUpsert) -> tuple[str, ...]:
+    return (sink.order, *NEWER_BY) if sink.order is not None else OF_RESULTS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from psycopg2.extensions import cursor as Cursor
 from pyspark.sql import DataFrame
 
-from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals
+from include.contract.stream_spec import PostgresInsertNew, PostgresSink, PostgresTotals, PostgresUpsert
 from include.tidemarks.note import LedgerLine, Tidemark
 from jobs.counting import check_rows
 from jobs.postgres.partial_totals import added_up, each_by_itself
@@ -95,7 +95,7 @@ class OpenPostgresBatch:
             booked = [_as_put_in(line, done, sink.settings) for line in order.ledger]
             if isinstance(sink.settings, PostgresTotals):
                 check_rows(done.written.total(), sum(line.delivered for line in booked), sink.sink)
-            sink.commit_batch(cursor, tidemark, booked, order.quarantine)  # 5
+            sink.commit_batch(cursor, tidemark, booked, order.quarantine, done.written.total())  # 5
             return booked
 
     def _put(self, putting: Putting) -> PutIn:
@@ -111,7 +111,9 @@ def _as_put_in(line: LedgerLine, done: PutIn, settings: PostgresSink) -> LedgerL
     rejected = done.rejected[line.partition]
     if isinstance(settings, PostgresTotals):
         return line.model_copy(update={"delivered": line.delivered - rejected, "rejected": rejected})
+    if isinstance(settings, PostgresUpsert) and settings.order is None:  # results: the records were counted before
+        return line
     written = done.written[line.partition]
     left_out = line.delivered - written - rejected
     kind = "duplicates" if isinstance(settings, PostgresInsertNew) else "superseded"
-    return line.model_copy(update={"delivered": written, "rejected": rejected, kind: left_out})
+    return line.model_copy(update={"delivered": written, "rejected": rejected, kind: getattr(line, kind) + left_out})

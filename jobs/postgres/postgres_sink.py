@@ -147,7 +147,7 @@ class PostgresTableSink:
         return Statements(self.settings, self.wanted, check_table(cursor, self.wanted, is_new=False), self.staged)
 
     def commit_batch(
-        self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None
+        self, cursor: Cursor, tidemark: Tidemark, ledger: list[LedgerLine], quarantine: tuple[int, int] | None, results: int
     ) -> None:
         note = make_note(
             self,
@@ -159,7 +159,8 @@ class PostgresTableSink:
             ledger=tuple(ledger),
             quarantine=quarantine,
         )
-        self._append(cursor, note, self._version, rows=sum(line.delivered for line in ledger))
+        is_of_windows = tidemark.clock is not None and tidemark.clock.results is not None
+        self._append(cursor, note, self._version, rows=results if is_of_windows else sum(line.delivered for line in ledger))
 
     def check_owner(self, cursor: Cursor) -> None:
         """P3.4: the tidemark is still exactly the one that the rows were filtered by, and the owner is us."""

@@ -37,6 +37,12 @@ class TooManyRejects(StreamFailure):
     exit_class = ExitClass.POISON
 
 
+class ResultRefused(StreamFailure):
+    """A result comes of many records: none of them can be set aside for it."""
+
+    exit_class = ExitClass.POISON
+
+
 @dataclass
 class PutIn:
     """Per partition: rows that were written, and rows that were refused. Records that Spark has added up have none."""
@@ -73,9 +79,20 @@ class Putting:
         refusal = self._try(usable)
         if refusal is not None and not staged.has_places:
             raise JudgesEachRecord(first_line(refusal))
+        if refusal is not None and self._holds_results:
+            raise ResultRefused(
+                f"{self._target} refuses a window's value of batch {self._batch['_batch_id']}: {first_line(refusal)}",
+                state="Nothing of this batch was written.",
+                next_step="Mend the table or the aggregate in the stream file, then start the stream again.",
+            )
         if refusal is not None:
             self._put_by_halves(usable, staged.rows - without_text)
         return self._done
+
+    @property
+    def _holds_results(self) -> bool:
+        sink = self._statements.sink
+        return isinstance(sink, PostgresUpsert) and sink.order is None
 
     def _check_count(self, staged_rows: Composed, staged: Staged) -> int:
         """Of those that PostgreSQL has no text for. Without this check an emptied staging table would move the tidemark over

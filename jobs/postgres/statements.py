@@ -13,6 +13,7 @@ from jobs.postgres.wanted_table import WantedTable, names
 
 KEPT_BY_BATCH = ("_topic", "_topic_epoch", "_generation", "_batch_id")  # the same in every row of a batch: not staged
 BYTEWISE = SQL(' COLLATE "C"')
+OF_RESULTS = ("_generation", "_batch_id")  # absolute values of windows: those of a later batch hold
 NEWER_BY = ("_topic_epoch", "_partition", "_offset")  # of rows with the same order, in whatever batches they come
 
 
@@ -40,7 +41,7 @@ class Statements:
         ).format(table=self.wanted.name, columns=self._columns, rows=rows, key=names(sink.key))
 
     def _upsert(self, sink: PostgresUpsert, rows: Composed) -> Composed:
-        newest = [sink.order, *NEWER_BY]
+        newest = [sink.order, *NEWER_BY] if sink.order is not None else OF_RESULTS
         return SQL(
             "WITH written AS (INSERT INTO {table} AS there ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM ({rows}) r"
             " ORDER BY {key}, {newest_first} ON CONFLICT ({key}) DO UPDATE SET {set} WHERE ({of_there}) < ({of_excluded})"

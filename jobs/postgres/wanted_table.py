@@ -65,7 +65,7 @@ def wanted_table(place: DatabaseTable, sink: PostgresSink, shape: T.StructType) 
     if isinstance(sink, PostgresTotals):
         key = [_column(name, types[name], place, not_null=True) for name in sink.key]
         return WantedTable(place, (*key, *_totals(sink, types, place)), tuple(sink.key), has_coordinates=False)
-    needed = {*sink.key, *([sink.order] if isinstance(sink, PostgresUpsert) else [])}
+    needed = {*sink.key, *([sink.order] if isinstance(sink, PostgresUpsert) and sink.order else [])}
     columns = (_column(name, kind, place, not_null=name in needed) for name, kind in types.items())
     return WantedTable(place, tuple(columns), tuple(sink.key), has_coordinates=True)
 

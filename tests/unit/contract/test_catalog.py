@@ -154,7 +154,10 @@ def test_a_table_is_not_partitioned_by_a_column_of_many_values(config: Path) -> 
 def test_one_bad_file_does_not_hide_the_good_ones(config: Path) -> None:
     (config / "streams" / "bad.yaml").write_text("description: bad\n")
     catalog = read_catalog(config)
-    assert list(catalog.streams) == ["orders_enriched", "orders_latest", "orders_raw", "orders_to_postgres", "user_metrics"]
+    assert list(catalog.streams) == [
+        *("orders_enriched", "orders_latest", "orders_raw", "orders_to_postgres"),
+        *("payment_totals", "user_event_counts", "user_metrics"),
+    ]
     assert {problem.file for problem in catalog.problems} == {"config/streams/bad.yaml"}
 
 

@@ -53,6 +53,17 @@ def test_a_folder_is_as_old_as_its_newest_file(tmp_path: Path) -> None:
     assert below(tmp_path) == {"orders/c000002", "orders/expired"}
 
 
+def test_the_newest_that_a_start_may_go_on_from_stays(tmp_path: Path) -> None:
+    """Generation 9 was taken, but its folder never made; that of 4 was not made to its end, that of 3 is marked as damaged."""
+    for name in ("c000001", "c000002", "c000003", ".c000004.unfinished"):
+        folder = aged_checkpoint(tmp_path / "orders" / name, days=8)
+        aged(folder / "READY", days=8)
+    aged(tmp_path / "orders" / "c000003" / "DAMAGED", days=8)
+    swept = sweep_checkpoints(tmp_path, IN_USE, WEEK, dry_run=False)
+    assert below(tmp_path) == {"orders/c000002", "orders/expired"}
+    assert swept.line(dry_run=False).endswith("kept: 1 from which the next start may go on")
+
+
 def test_what_a_link_points_to_is_not_ours(tmp_path: Path) -> None:
     elsewhere = aged_checkpoint(tmp_path / "elsewhere", days=8)
     (tmp_path / "root" / "orders").mkdir(parents=True)

@@ -1,0 +1,241 @@
+"""Plans how a stateful stream gets its state (P6): continued from a folder, or made again from Kafka. Pure.
+
+Either way only batches that a sink has recorded are run again, each with its own range and watermark, up to the highest tidemark:
+no batch straddles a tidemark, and late records are judged as they were.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from include.contract.catalog import Stream
+from include.contract.environment import Environment
+from include.contract.exit_class import ExitClass
+from include.contract.fingerprint import state_hash
+from include.start_plan.objection import Objection, Verdict
+from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
+from include.tidemarks.note import EventClock, Tidemark
+from include.tidemarks.recorded import RecordedBatch, Recording
+
+Offsets = Mapping[int, int]
+BEFORE_THE_FIRST = -1
+
+
+class Way(StrEnum):
+    FIRST = "first"  # nothing was delivered yet: the state begins empty
+    CONTINUE = "continue"
+    WARM_UP = "warm-up"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a state must fit."""
+
+    state_hash: str
+    horizon_ms: int
+    shuffle_partitions: int
+
+
+def needs_of(stream: Stream, environment: Environment) -> Needs | None:
+    """None for a stateless stream."""
+    if not stream.spec.is_stateful:
+        return None
+    return Needs(state_hash(stream), horizon_ms(stream.spec), environment.spark.shuffle_partitions)
+
+
+@dataclass(frozen=True)
+class LateRange:
+    """Records [start, end) of a partition of which those were late that lie at or before `late_ms`."""
+
+    partition: int
+    start: int
+    end: int
+    late_ms: int
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    way: Way
+    starts: Offsets  # where reading begins
+    source: Folder | None = None  # that is continued
+    seeded: RecordedBatch | None = None  # everything from the starts to the lowest tidemark, as one batch
+    replays: tuple[RecordedBatch, ...] = ()  # one by one, up to the highest tidemark
+    late: tuple[LateRange, ...] = ()  # below the lowest tidemark
+    forgotten_through_ms: int | None = None
+    lowest: EventClock | None = None  # where the lowest sink stands in event time
+    objections: tuple[Objection, ...] = ()
+    told: tuple[str, ...] = ()
+
+    @property
+    def source_path(self) -> Path | None:
+        return self.source.path if self.source else None
+
+
+def plan_state(
+    needs: Needs,
+    seen: StateSeen,
+    epoch: int,
+    marks: Mapping[str, Tidemark],
+    adopted: Mapping[str, Offsets],
+    earliest: Offsets,
+    forget_through_ms: int | None,
+) -> StatePlan:
+    """`marks`: of the sinks that have one, as they count in the epoch; `adopted`: where each would begin."""
+    starts = {number: min(offsets.get(number, 0) for offsets in adopted.values()) for number in sorted(earliest)}
+    batches = seen.recording.batches if seen.recording.epoch == epoch else ()
+    forgotten = max((mark.clock.forgotten_ms for mark in marks.values() if mark.clock and mark.clock.forgotten_ms), default=None)
+    if not batches:
+        return StatePlan(Way.FIRST, starts, forgotten_through_ms=forgotten, objections=_without_state(marks))
+    found = {name: _index(batches, mark) for name, mark in marks.items()}
+    if unknown := sorted(name for name, index in found.items() if index is None):
+        return StatePlan(Way.WARM_UP, starts, objections=(_not_recorded(unknown[0], marks[unknown[0]]),))
+    lowest = min(index for index in found.values() if index is not None)
+    if lowest == BEFORE_THE_FIRST:
+        return StatePlan(Way.FIRST, dict(batches[0].starts), replays=batches, forgotten_through_ms=forgotten)
+    has_lost = any(starts[number] != end for number, end in batches[lowest].ends.items() if number in starts)
+    if has_lost and lowest != len(batches) - 1:
+        return StatePlan(Way.WARM_UP, starts, objections=(_lost_and_uneven(),))
+    clock = batches[lowest].clock.model_copy(update={"newest_ms": {}, "results": None})
+    passed_over: list[str] = []
+    for folder in () if has_lost else seen.folders:
+        if (why := _why_not(folder, needs, batches, lowest, earliest)) is None:
+            return replace(_continued(folder, batches, forgotten, tuple(passed_over)), lowest=clock)
+        passed_over.append(f"{folder.path.name} is not continued: {why}.")
+    made = _warm_up(needs, seen.recording, lowest, starts, earliest, forget_through_ms, tuple(passed_over))
+    both = [one for one in (made.forgotten_through_ms, forgotten) if one is not None]
+    return replace(made, forgotten_through_ms=max(both, default=None), lowest=clock)
+
+
+def _index(batches: tuple[RecordedBatch, ...], mark: Tidemark) -> int | None:
+    """After which batch a sink stands."""
+    there = [index for index, batch in enumerate(batches) if batch.ends_at(mark.offsets, mark.watermark_ms)]
+    if not there and not mark.watermark_ms and dict(mark.offsets) == {n: batches[0].starts.get(n, 0) for n in mark.offsets}:
+        return BEFORE_THE_FIRST
+    return max(there, default=None)
+
+
+def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], lowest: int, earliest: Offsets) -> str | None:
+    whole = folder.whole
+    if whole is None:
+        return "; ".join(folder.damages) or "no batch of it is finished"
+    if folder.about is None or folder.about.state_hash != needs.state_hash:
+        return "its state was made by another stream file (key, window, within, or what makes the rows)"
+    if (had := whole.settings.get("spark.sql.shuffle.partitions")) != str(needs.shuffle_partitions):
+        return f"its state lies in {had} shuffle partitions, the environment says {needs.shuffle_partitions}"
+    at = [index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)]
+    if not at:
+        return f"no sink has recorded that its batch {whole.batch} ended there"
+    if at[-1] > lowest:
+        return f"its batch {whole.batch} lies above a sink, which would lose records"
+    if any(earliest.get(number, 0) > end for number, end in whole.ends.items()):
+        return f"Kafka no longer has what follows its batch {whole.batch}"
+    return None
+
+
+def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: int | None, told: tuple[str, ...]) -> StatePlan:
+    whole = folder.whole
+    assert whole is not None
+    after = max(index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)) + 1
+    again = len(batches) - after
+    said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again} recorded batches are run again."
+    return StatePlan(
+        Way.CONTINUE, dict(whole.ends), folder, None, batches[after:], forgotten_through_ms=forgotten, told=(*told, said)
+    )
+
+
+def _warm_up(
+    needs: Needs,
+    recording: Recording,
+    lowest: int,
+    ends: Offsets,
+    earliest: Offsets,
+    forget_through_ms: int | None,
+    told: tuple[str, ...],
+) -> StatePlan:
+    below, clock = recording.batches[: lowest + 1], recording.batches[lowest].clock
+    reaches_to = clock.watermark_ms - needs.horizon_ms
+    wanted = {number: _oldest_needed(below, number, end, reaches_to) for number, end in ends.items()}
+    starts = {number: min(max(start, earliest.get(number, 0)), ends[number]) for number, start in wanted.items()}
+    forgotten = _forgotten(recording, below, starts, reaches_to)
+    covered = forgotten is None or (forget_through_ms is not None and forgotten <= forget_through_ms)
+    reads = sum(ends[number] - start for number, start in starts.items())
+    shown = ", ".join(f"{number}: {start:,}" for number, start in starts.items())
+    said = f"State: made again from Kafka, {reads:,} offsets from {shown}; nothing of them is written again."
+    return StatePlan(
+        Way.WARM_UP,
+        starts,
+        seeded=RecordedBatch(starts, ends, clock),
+        replays=recording.batches[lowest + 1 :],
+        late=tuple(_late_ranges(below, starts)),
+        forgotten_through_ms=forgotten,
+        objections=() if covered or forgotten is None else (_forgets(forgotten, clock.watermark_ms),),
+        told=(*told, said),
+    )
+
+
+def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, reaches_to: int) -> int:
+    """A batch is needed for the sake of its newest record: nobody knows where in it that lies."""
+    needed = (one.starts.get(partition, 0) for one in below if one.clock.newest_ms.get(partition, reaches_to - 1) >= reaches_to)
+    return min(needed, default=end)
+
+
+def _forgotten(recording: Recording, below: tuple[RecordedBatch, ...], starts: Offsets, reaches_to: int) -> int | None:
+    """Up to which time there may be events that are needed, but that Kafka, or the log of the sink, no longer has."""
+    missing = [
+        newest
+        for one in below
+        for number, newest in one.clock.newest_ms.items()
+        if newest >= reaches_to and one.starts.get(number, 0) < starts.get(number, 0)
+    ]
+    oldest = recording.batches[0].clock.highest_ms
+    if not recording.is_whole and (oldest is None or oldest >= reaches_to):
+        missing.append(oldest if oldest is not None else reaches_to)
+    return max(missing, default=None)
+
+
+def _late_ranges(below: tuple[RecordedBatch, ...], starts: Offsets) -> list[LateRange]:
+    return [
+        LateRange(number, max(one.starts.get(number, 0), starts[number]), one.ends[number], one.clock.late_ms)
+        for one in below
+        for number in sorted(one.had_late)
+        if one.ends[number] > starts.get(number, 0)
+    ]
+
+
+def _without_state(marks: Mapping[str, Tidemark]) -> tuple[Objection, ...]:
+    """Adoptions before the first batch have no clock either."""
+    delivered = [name for name, mark in marks.items() if mark.clock is None and mark.beside]
+    said = (
+        f"Sink {', '.join(delivered)} was filled while this stream had neither dedupe nor windows: "
+        "what was in a state is not recorded."
+    )
+    next_step = "Give the stateful stream a file and tables of its own; or take dedupe and aggregate out of this one."
+    return (Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step),) if delivered else ()
+
+
+def _not_recorded(sink: str, mark: Tidemark) -> Objection:
+    said = f"Sink {sink} stands at batch {mark.batch} of generation {mark.generation}, where no batch of the foremost sink ended."
+    next_step = "RESTORE the tables to versions of one batch (DESCRIBE HISTORY shows them), then start again."
+    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
+
+
+def _lost_and_uneven() -> Objection:
+    said = "Kafka has deleted records that a sink lacks, and the sinks do not end with the same batch."
+    next_step = "RESTORE the foremost table to the batch that the other one has, then start again."
+    return Objection(Verdict.REFUSED, ExitClass.RETENTION_GAP, said, next_step)
+
+
+def _forgets(forgotten: int, watermark_ms: int) -> Objection:
+    through = _time(forgotten)
+    said = (
+        f"Kafka no longer has all that the state was made of: duplicates of events up to {through} would pass, and windows that "
+        f"began at or before {through} and are open (the watermark is {_time(watermark_ms)}) keep their last value."
+    )
+    next_step = f"To go on so: recover_stream with mode forget (with make run: FORGET={through})."
+    return Objection(Verdict.NEEDS_APPROVAL, ExitClass.RETENTION_GAP, said, next_step)
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

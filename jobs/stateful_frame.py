@@ -1,0 +1,92 @@
+"""The stateful part of a stream (P6): rows, a watermark, dedupe, windows; and by what a record is late.
+
+What comes out of it is consumed in full in every batch, whatever a sink needs of it: a partial reading leaves state uncommitted.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from include.contract.catalog import Stream
+from include.contract.stream_spec import WINDOW_END, WINDOW_START, Aggregate, StreamSpec
+from include.start_plan.state_plan import LateRange
+from jobs.unfit import watermark_of
+
+PLACE = ("_partition", "_offset")
+SURVIVORS = "survivors"  # what is observed behind dedupe
+MOST_PARTITIONS = 10_000  # of a topic; a histogram with a bin for each is a count of each
+GOOD = "NOT _bad AND NOT _filtered"
+
+
+def stateful_frame(rows: DataFrame, stream: Stream, late: Iterable[LateRange] = ()) -> DataFrame:
+    """`rows`: of a stream of records. Out come the coordinates of those that dedupe lets pass, or results of windows.
+
+    `late`: records below the tidemarks that were late when they came: a state that is made again must not have them.
+    """
+    spec, watermark = stream.spec, watermark_of(stream.spec)
+    good = rows.where(GOOD)
+    for one in late:
+        good = good.where(~(_of(one) & is_late(spec, one.late_ms)))
+    marked = good.withWatermark(watermark.event_time, _interval(watermark.within))
+    kept = marked.dropDuplicatesWithinWatermark(spec.dedupe.key) if spec.dedupe else marked
+    counted = kept.observe(SURVIVORS, F.expr(f"histogram_numeric(_partition, {MOST_PARTITIONS})").alias("partitions"))
+    return results_of(counted, spec, spec.aggregate) if spec.aggregate else counted.select(*PLACE)
+
+
+def output_mode(spec: StreamSpec) -> str:
+    return "update" if spec.aggregate and spec.aggregate.emit == "updates" else "append"
+
+
+def is_late(spec: StreamSpec, late_ms: int) -> Column:
+    """As Spark judges it: at dedupe by the event time, at an aggregate by the end of the last window that the record is in."""
+    event = F.unix_micros(watermark_of(spec).event_time)
+    if spec.dedupe is None and spec.aggregate is not None:
+        return _last_end(event, spec.aggregate) <= F.lit(late_ms * 1000)
+    return event <= F.lit(late_ms * 1000)
+
+
+def late_groups(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate, late_ms: int) -> int:
+    """Keys and windows that are closed, among these rows: an aggregate without dedupe counts late ones so."""
+    windows = rows.select(_window(watermark_of(spec).event_time, aggregate), *aggregate.key)
+    closed = F.unix_micros("_window.end") <= F.lit(late_ms * 1000)
+    return windows.where(closed).distinct().count()
+
+
+def _of(late: LateRange) -> Column:
+    return (F.col("_partition") == late.partition) & F.col("_offset").between(late.start, late.end - 1)
+
+
+def results_of(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate) -> DataFrame:
+    """Of a stream's rows; or, without any state, of all rows of a frame at once."""
+    grouped = rows.groupBy(_window(watermark_of(spec).event_time, aggregate), *aggregate.key).agg(*_values(aggregate))
+    ends = [F.col("_window.start").alias(WINDOW_START), F.col("_window.end").alias(WINDOW_END)]
+    return grouped.select(*aggregate.key, *ends, *aggregate.values)
+
+
+def _values(aggregate: Aggregate) -> list[Column]:
+    return [
+        *(F.sum(name).alias(name) for name in aggregate.sum),
+        *([F.count("*").alias(aggregate.count)] if aggregate.count else []),
+        *(F.min(name).alias(f"{name}_min") for name in aggregate.min),
+        *(F.max(name).alias(f"{name}_max") for name in aggregate.max),
+        *(F.avg(name).alias(f"{name}_avg") for name in aggregate.avg),
+    ]
+
+
+def _window(event_time: str, aggregate: Aggregate) -> Column:
+    return F.window(event_time, _interval(aggregate.window), _interval(aggregate.slide or aggregate.window)).alias("_window")
+
+
+def _last_end(event_micros: Column, aggregate: Aggregate) -> Column:
+    slide = F.lit(_micros(aggregate.slide or aggregate.window))
+    return event_micros - F.pmod(event_micros, slide) + F.lit(_micros(aggregate.window))
+
+
+def _interval(length: timedelta) -> str:
+    return f"{_micros(length) // 1000} milliseconds"
+
+
+def _micros(length: timedelta) -> int:
+    return length // timedelta(microseconds=1)

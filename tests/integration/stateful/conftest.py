@@ -1,0 +1,3 @@
+from tests.without_airflow import stack
+
+__all__ = ["stack"]
