@@ -47,13 +47,13 @@ orders: ## send orders for orders_raw to read: make orders [RECORDS=100000]
 	$(EXISTING)
 	@$(STACK) orders --records $(or $(RECORDS),100000)
 
-run: ## one stream's driver in the foreground, without Airflow: make run STREAM=x [ONCE=1] [APPROVE=...] [ACCEPT=...] [TOPIC_ID=...]
+run: ## one stream's driver in the foreground, without Airflow: make run STREAM=x [ONCE=1] [APPROVE=...] [ACCEPT=...] [TOPIC_ID=...] [STATE=continue|restore|warm_up] [FORGET=...]
 	$(SETUP)
-	@$(STACK) module jobs.run_stream "$(STREAM)" $(if $(ONCE),--once) $(foreach loss,$(APPROVE),--approve-loss $(loss)) $(foreach change,$(ACCEPT),--accept $(change)) $(if $(TOPIC_ID),--accept-topic=$(TOPIC_ID))
+	@$(STACK) module jobs.run_stream "$(STREAM)" $(if $(ONCE),--once) $(foreach loss,$(APPROVE),--approve-loss $(loss)) $(foreach change,$(ACCEPT),--accept $(change)) $(if $(TOPIC_ID),--accept-topic=$(TOPIC_ID)) $(if $(STATE),--state=$(STATE)) $(if $(FORGET),--forget-through=$(FORGET))
 
-plan: ## what a start of a stream would do, per partition: make plan STREAM=x
+plan: ## what a start of a stream would do, per partition: make plan STREAM=x [STATE=continue|restore|warm_up]
 	$(EXISTING)
-	@$(STACK) module include.supervision plan "$(STREAM)"
+	@$(STACK) module include.supervision plan "$(STREAM)" $(if $(STATE),--state=$(STATE))
 
 journal: ## what was done to a stream, by whom and why: make journal STREAM=x [LINES=50]
 	$(EXISTING)

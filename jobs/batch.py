@@ -82,10 +82,6 @@ class Delivery:
     def deliver_range(self, rows: DataFrame, number: int, span: BatchRange, state: BatchState | None = None) -> Delivered:
         """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others; `state`: of a stateful stream."""
         behind = self.behind(span, state.clock if state else None)
-        for sink in behind:
-            self._refuse_above(sink, span)
-            if state is not None:
-                self._refuse_straddling(sink, span)
         with state.kept_rows() if state else _kept_for(behind, rows) as slim, ExitStack() as held:
             batch = _Batch(number, span, slim, self._lowest(span), tuple(_refusals(behind, span, state)), held, state)
             prepared = self._prepare_all(behind, batch)
@@ -96,8 +92,13 @@ class Delivery:
         return _summary(number, span, ledgers)
 
     def behind(self, span: BatchRange, clock: EventClock | None) -> list[Sink]:
-        """Those that lack something of the batch: records, or that its watermark closes windows (P6.1)."""
-        return [sink for sink in self._sinks if not sink.tidemark.covers(span.ends, clock)]
+        """Those that lack something of the batch: records, or that its watermark closes windows (P6.1). Refuses what fits none."""
+        behind = [sink for sink in self._sinks if not sink.tidemark.covers(span.ends, clock)]
+        for sink in behind:
+            self._refuse_above(sink, span)
+            if clock is not None:
+                self._refuse_straddling(sink, span)
+        return behind
 
     def _lowest(self, span: BatchRange) -> Bounds:
         return Bounds.of(span, {number: min(sink.tidemark.next_offset(number) for sink in self._sinks) for number in span.ends})
@@ -187,8 +188,8 @@ class Delivery:
         for number, start in span.starts.items():
             if start != (held := sink.tidemark.next_offset(number)):
                 raise StraddlesTidemark(
-                    f"The batch begins partition {number} at {start:,} and ends it at {span.ends[number]:,}, but sink {sink.sink} "
-                    f"holds it up to {held:,}: its results would hold records twice, or not at all.",
+                    f"The batch begins partition {number} at {start:,} and ends it at {span.ends[number]:,}, but sink "
+                    f"{sink.sink} holds it up to {held:,}: its results would hold records twice, or not at all.",
                     state="Nothing was written.",
                     partition=number,
                     offset=held,

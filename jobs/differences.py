@@ -12,6 +12,7 @@ from jobs.measuring import BAD, GOOD, PLACE, REJECTED, Sides, within
 
 LOST, TWICE, CHANGED, STRANGE = "lost", "delivered twice", "changed since they were delivered", "in the table but not in Kafka"
 STALE, RESURRECTED = "older in the table than in Kafka", "deleted in Kafka but alive in the table"
+COPIED = "delivered twice, as copies of others,"
 NOT_KEPT, KEPT_TWICE, NOT_BAD = "bad but not in quarantine", "quarantined twice", "in quarantine but not bad"
 NOT_REJECTED, REJECTED_TWICE, HELD = "without a key but not rejected", "rejected twice", "rejected but not without a key"
 NAMED = 1_000  # records whose offsets are told; the counts are of all

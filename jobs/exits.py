@@ -10,18 +10,28 @@ from include.contract.exit_class import ExitClass, StreamFailure
 from include.control.progress import DriverExit
 from jobs.delta_transaction import CONFLICTS
 
-FOREIGN_MARKS = {  # the first that is found decides
-    ExitClass.OUT_OF_MEMORY: r"OutOfMemoryError|GC overhead limit|Cannot allocate memory",
-    ExitClass.POISON: r"SQLSTATE: 22",  # the SQL standard's class of data exceptions: an expression failed on a value
-    ExitClass.RETENTION_GAP: r"KAFKA_DATA_LOSS|OffsetOutOfRange|data may have been lost",
-    ExitClass.TOPIC_CHANGED: r"UnknownTopicIdException|InconsistentTopicId",
-    ExitClass.CHECKPOINT_DAMAGE: r"CONCURRENT_STREAM_LOG_UPDATE|CHECKPOINT(?!_RDD)",
-    ExitClass.SCHEMA: r"DELTA_(FAILED_TO_MERGE|METADATA_MISMATCH|SCHEMA|MERGE_INCOMPATIBLE)",
-    ExitClass.INFRASTRUCTURE: (
+# Of a stateful stream: state that cannot be read, or does not fit the query. What failed to be *written* is not damage.
+STATE_DAMAGE = (
+    r"CANNOT_LOAD_STATE_STORE|STATE_STORE_(COMMIT_VALIDATION|INVALID_CONFIG_AFTER|\w*SCHEMA|\w*ROW_FORMAT)|STDS_"
+    r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH|RocksDBException: (Corruption|NotFound)"
+    r"|ChecksumException.*/(state|offsets|commits|sources)/"
+)
+FOREIGN_MARKS = (  # the first that is found decides
+    (ExitClass.OUT_OF_MEMORY, r"OutOfMemoryError|GC overhead limit|Cannot allocate memory|STORE_PROVIDER_OUT_OF_MEMORY"),
+    (ExitClass.INFRASTRUCTURE, r"No space left|Too many open files|UNRELEASED_THREAD_ERROR"),  # also while state is loaded
+    # The SQL standard's class of data exceptions: an expression failed on a value.
+    (ExitClass.POISON, r"SQLSTATE: 22"),
+    (ExitClass.RETENTION_GAP, r"KAFKA_DATA_LOSS|OffsetOutOfRange|data may have been lost"),
+    (ExitClass.TOPIC_CHANGED, r"UnknownTopicIdException|InconsistentTopicId"),
+    (ExitClass.CHECKPOINT_DAMAGE, r"CONCURRENT_STREAM_LOG_UPDATE|CHECKPOINT(?!_RDD)"),
+    (ExitClass.CHECKPOINT_DAMAGE, STATE_DAMAGE),
+    (ExitClass.SCHEMA, r"DELTA_(FAILED_TO_MERGE|METADATA_MISMATCH|SCHEMA|MERGE_INCOMPATIBLE)"),
+    (
+        ExitClass.INFRASTRUCTURE,
         r"psycopg2\.|DatabaseDown|Python worker exited|org\.apache\.kafka|java\.net\.|TimeoutException"
-        r"|No space left|ConcurrentModification|IOException|CHECKPOINT_RDD"  # the last: an executor took kept rows with it
+        r"|ConcurrentModification|IOException|CHECKPOINT_RDD",  # the last: an executor took kept rows with it
     ),
-}
+)
 JVM_OUT_OF_MEMORY = 52  # Spark's own exit code for an OutOfMemoryError that nobody caught
 STATE = "The batch in hand was not committed; the sinks hold their tidemarks."
 SHOWN_CHARACTERS = 2_000
@@ -73,7 +83,7 @@ def classify(error: BaseException) -> ExitClass:
     if isinstance(error, (psycopg2.Error, OSError, *CONFLICTS)):
         return ExitClass.INFRASTRUCTURE
     text = f"{type(error).__name__}: {error}"
-    return next((found for found, marks in FOREIGN_MARKS.items() if re.search(marks, text)), ExitClass.UNKNOWN)
+    return next((found for found, marks in FOREIGN_MARKS if re.search(marks, text)), ExitClass.UNKNOWN)
 
 
 def _first_line(error: BaseException) -> str:

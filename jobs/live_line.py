@@ -17,10 +17,11 @@ class LiveLine:
         smaller = f", {records_per_batch:,} records a batch after it ran out of memory" if records_per_batch < declared else ""
         print(f"{self._title} begins at {starts}{smaller}", flush=True)
 
-    def batch(self, done: Delivered, seconds: float, latest: dict[int, int], lag: int) -> None:
+    def batch(self, done: Delivered, seconds: float, latest: dict[int, int], lag: int, dropped: str = "") -> None:
+        """`dropped`: what a state kept out, in words."""
         rate = done.read / seconds if seconds else 0.0
         exploded = f" as {done.outputs:,} outputs" if done.outputs not in (0, done.delivered) else ""
-        kept_out = f", {done.quarantined:,} quarantined" if done.quarantined else ""
+        kept_out = f"{f', {done.quarantined:,} quarantined' if done.quarantined else ''}{dropped}"
         print(
             f"{self._title} batch {done.batch:>5}: {done.read:>9,} read, {done.delivered:>9,} delivered{exploded}{kept_out}"
             f" in {seconds:5.1f} s ({rate:,.0f}/s), {self._forecast(rate, sum(latest.values()), lag)}",
@@ -34,6 +35,8 @@ class LiveLine:
         self._topic_end, self._looked_at = topic_end, now
         if not lag:
             return "caught up"
+        if not rate:  # a batch that only raised the watermark, or that every sink has already
+            return f"lag {lag:,}"
         if rate <= arriving:
             return f"lag {lag:,}, falling behind ({arriving:,.0f}/s arrive)"
         return f"lag {lag:,}, caught up in {lag / (rate - arriving):,.0f} s"

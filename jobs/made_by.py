@@ -1,5 +1,6 @@
 """Which spec made rows of which records: the ledger names it by its hash, and the control database keeps it (P1.4, P7.4)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, SparkSession
@@ -7,12 +8,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StructType
 
 from include.contract.catalog import Stream
-from include.contract.fingerprint import from_snapshot, spec_hash
+from include.contract.fingerprint import from_snapshot, spec_hash, state_hash
 from include.control.database import ControlDatabase
 from include.control.generations import read_spec
 from include.control.window_contents import Segment
 from jobs.row_shape import row_shape
 
+OTHER_STATE = "its batches, or those that its state was made of, were judged by another dedupe, window or row than the others"
 UNKNOWN_SPEC = "spec {spec_hash}, which made its rows, is not kept"
 
 
@@ -54,6 +56,14 @@ def find_spec(spark: SparkSession, control: ControlDatabase, stream: Stream, wan
     if kept := read_spec(control, stream.name, wanted):
         return Spec(spark, from_snapshot(kept))
     return Spec(spark, stream) if wanted in ("", spec_hash(stream)) else None
+
+
+def of_one_state(spark: SparkSession, control: ControlDatabase, stream: Stream, hashes: Iterable[str]) -> str | None:
+    """Why the batches of these specs cannot be told to be of one state; None if they are."""
+    specs = {wanted: find_spec(spark, control, stream, wanted) for wanted in sorted(hashes)}
+    if unknown := [wanted for wanted, spec in specs.items() if spec is None]:
+        return UNKNOWN_SPEC.format(spec_hash=unknown[0])
+    return OTHER_STATE if len({state_hash(spec.stream) for spec in specs.values() if spec}) > 1 else None
 
 
 def _row_hash(shape: StructType) -> Column:

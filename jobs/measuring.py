@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,11 +18,15 @@ from include.contract.places import Place
 from include.control.window_contents import Segment
 from include.control.windows import Window
 from include.topics.topic import Topic
+from jobs.known_batches import OF_BATCH, KnownBatches, with_batch
 from jobs.made_by import Group, Spec
 from jobs.source import read_records
+from jobs.stateful_frame import is_late
 from jobs.transform import RAW, rows_of
+from jobs.unfit import watermark_of
 
 GOOD, BAD, FILTERED, REJECTED = "good", "bad", "filtered", "rejected"
+LATE, DUPLICATE = "late", "duplicate"  # of a stateful stream
 PLACE = ["_partition", "_offset"]
 
 
@@ -52,15 +57,18 @@ class Sides:
     place: Place
     quarantine: str
     kept: KeptRecords | None = None
+    known: KnownBatches | None = None  # of a stateful stream: the batches whose records are asked for
 
     def kafka(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        return self._slim(self.records(spec, segments), spec, F.col("_fate"))
+        of_state = [copy_of(spec), event_micros(spec), *map(F.col, OF_BATCH)] if self.known else []
+        return self._slim(self.records(spec, segments), spec, F.col("_fate"), *of_state)
 
     def records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        """Every record with its fate, made into a row by the spec that the ledger names: each segment says which."""
-        if self.kept is None:
-            return self._read(spec, segments)
-        return self.kept.get(tuple(segments), lambda: self._read(spec, segments))
+        """Every record with its fate, made into a row by the spec that the ledger names: each segment says which. Of a stateful
+        stream also with its batch, whose watermark says whether it was late."""
+        kept = self.kept
+        read = kept.get(tuple(segments), lambda: self._read(spec, segments)) if kept else self._read(spec, segments)
+        return read if self.known is None else _with_late(with_batch(read, self.known.batches), spec)
 
     def _read(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         starts = {one.partition: min(each.start for each in segments if each.partition == one.partition) for one in segments}
@@ -111,6 +119,24 @@ class Sides:
         key = F.xxhash64(*unique) if unique else F.lit(0).cast("bigint")
         slim = rows.select("_partition", "_offset", spec.row_hash.alias("hash"), key.alias("key"), *more)
         return slim.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def copy_of(spec: Spec) -> Column:
+    """What copies of a record have in common."""
+    dedupe = spec.stream.spec.dedupe
+    return F.struct(*(dedupe.key if dedupe else PLACE)).alias("_copy_of")
+
+
+def event_micros(spec: Spec) -> Column:
+    return F.unix_micros(watermark_of(spec.stream.spec).event_time).alias("_at")
+
+
+def _with_late(records: DataFrame, spec: Spec) -> DataFrame:
+    """Late ones are bad where they are quarantined."""
+    watermark: Any = F.coalesce("_late_ms", F.lit(0))  # another for each batch
+    came_late = (F.col("_fate") == GOOD) & is_late(spec.stream.spec, watermark)
+    fate = BAD if spec.stream.spec.quarantines_late else LATE
+    return records.withColumn("_fate", F.when(came_late, fate).otherwise(F.col("_fate")))
 
 
 def within(segments: Iterable[Segment]) -> Column:

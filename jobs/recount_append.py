@@ -14,13 +14,16 @@ class AppendCounting(WindowCounts):
     def count(self, group: Group) -> None:
         """The table first, then Kafka, the quarantine last (P7.1)."""
         rows = self.sides.rows(group.spec, group.segments)
-        records = self.sides.kafka(group.spec, group.segments)
+        records = self.records_of(group)
         try:
             with told_if_lost(self.sides.place, self.sides.window.snapshot, self.findings):
                 self._count(group, rows, records)
         finally:
             rows.unpersist()
             records.unpersist()
+
+    def records_of(self, group: Group) -> DataFrame:
+        return self.sides.kafka(group.spec, group.segments)
 
     def _count(self, group: Group, rows: DataFrame, records: DataFrame) -> None:
         of_table, of_kafka = rows_per_partition(rows), records_per_partition(records)

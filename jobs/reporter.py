@@ -45,6 +45,7 @@ class Reporter:
         self._launch = launch
         self._stream = stream.name
         self._declared = stream.spec.source.max_records_per_batch
+        self._is_stateful = stream.spec.is_stateful
         self._sinks = sinks
         self._ask_to_stop = ask_to_stop
         self._generation: int | None = None
@@ -124,7 +125,7 @@ class Reporter:
         with self._control.transaction() as cursor:
             if not record_exit(cursor, self._launch, self._stream, self._generation, ended):
                 return
-            if ended.exit_class in TOO_BIG:
+            if ended.exit_class in TOO_BIG and not self._is_stateful:  # whose third such end is an incident
                 note_too_big(cursor, self._stream, ended.exit_class.title, self._lowest(), records_per_batch)
             title = ended.exit_class.title
             write_journal(cursor, self._stream, "exit", actor=ACTOR, generation=self._generation, exit_class=title)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -38,12 +38,15 @@ from include.control.database import ControlDatabase
 from include.control.drivers import record_process
 from include.control.generations import Generation, LaunchUnusable, read_approvals, write_launch
 from include.control.progress import DriverExit, FinishedBatch, record_exit
+from include.control.state_health import StateHealth
 from include.processes.process_record import own_record
-from include.start_plan.approvals import Approvals, ApprovedLoss
+from include.start_plan.approvals import Approvals, ApprovedLoss, TakeState
+from include.start_plan.forgetting import read_time
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
 from jobs.batch import Delivered, Delivery
 from jobs.exits import end_of_jvm, ended_by
 from jobs.failpoints import check_failpoint
+from jobs.folder_care import FolderCare
 from jobs.levelling import level, still_uneven
 from jobs.live_line import LiveLine
 from jobs.query_lifecycle import QueryLifecycle, silence_spark
@@ -51,6 +54,7 @@ from jobs.reporter import Reporter
 from jobs.row_shape import sink_shape
 from jobs.session import open_session
 from jobs.source import stream_records
+from jobs.state_health import StateSaid, ask_state
 from jobs.stateful_delivery import StatefulDelivery
 from jobs.stateful_frame import output_mode, stateful_frame
 from jobs.take_over import NeedsLevelling, TakenStream, TakeOver
@@ -87,6 +91,7 @@ class Driver:
     def __init__(self, wanted: argparse.Namespace) -> None:
         self.lifecycle = QueryLifecycle()
         self.query: StreamingQuery | None = None
+        self._care: FolderCare | None = None  # once there is a folder
         self._wanted = wanted
 
     def drive(self, open_spark: Callable[[], SparkSession]) -> DriverExit:
@@ -101,13 +106,19 @@ class Driver:
             self._run(open_spark(), reporter)
         except Exception as error:
             failure = _jvm_end() or error
-            reporter.finish(ended_by(failure), self._records_per_batch)
+            self._finish(ended_by(failure), reporter)
             if failure is error:
                 raise
             raise failure from error
         ended = ended_by(None)
-        reporter.finish(ended, self._records_per_batch)
+        self._finish(ended, reporter)
         return ended
+
+    def _finish(self, ended: DriverExit, reporter: Reporter) -> None:
+        """The folder first: whoever starts the stream again goes on from it, and ends what is left of this driver."""
+        if self._care is not None:
+            self._care.ended(ended)
+        reporter.finish(ended, self._records_per_batch)
 
     def _run(self, spark: SparkSession, reporter: Reporter) -> None:
         topic = Topic(read_connection(self.stream.spec.source.connection).address, self.stream.spec.source.topic)
@@ -118,6 +129,7 @@ class Driver:
         finally:
             reporter.know(take_over.generation)
             _name_log(self.stream.name, take_over.generation)
+        self._care = FolderCare(self.stream, taken, self._places.backups)
         reporter.start()
         self._run_query(spark, topic, taken, reporter)
 
@@ -133,8 +145,15 @@ class Driver:
             detached = LAUNCH_VARIABLE in os.environ
             record_process(cursor, self._launch, socket.gethostname(), own_record(), detached=detached)
         self._approvals = Approvals.model_validate(read_approvals(self._control, self._launch))
+        self._records_per_batch = self._read_limit()
+
+    def _read_limit(self) -> int:
+        """A stateful stream's batches are as the file says: one that is too big is an incident (P3.9)."""
+        declared = self.stream.spec.source.max_records_per_batch
+        if self.stream.spec.is_stateful:
+            return declared
         with self._control.transaction() as cursor:
-            self._records_per_batch = read_limit(cursor, self.stream.name, self.stream.spec.source.max_records_per_batch)
+            return read_limit(cursor, self.stream.name, declared)
 
     def _record_refusal(self, refusal: Exception) -> None:
         """Or supervision would find the driver gone without a word. A launch that is not ours to end is left alone."""
@@ -180,8 +199,10 @@ class Driver:
             latest = _latest(topic, done)
             refuse_if_shorter(latest, done.ends)
             lag = sum(max(0, end - done.ends.get(number, 0)) for number, end in latest.items())
-            reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC)))
-            live.batch(done, seconds, latest, lag)
+            said = ask_state(spark, name, stream.spec) if taken.state else None
+            state = _health(said, taken)
+            reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC), state))
+            live.batch(done, seconds, latest, lag, said.dropped.told if said and done.read else "")
 
         records = stream_records(spark, topic.address, topic.name, self._records_per_batch)
         out = self._stateful_part(rows_of(records, stream), taken)
@@ -234,6 +255,12 @@ def _latest(topic: Topic, done: Delivered) -> dict[int, int]:
         return done.ends
 
 
+def _health(said: StateSaid | None, taken: TakenStream) -> StateHealth | None:
+    """By the clock of the sink that is furthest: of a batch that is run again, one has it already."""
+    clocks = [sink.tidemark.clock for sink in taken.sinks.values() if sink.tidemark.clock]
+    return said.health(max(clocks, key=lambda clock: clock.watermark_ms, default=None)) if said else None
+
+
 def _jvm_end() -> StreamFailure | None:
     """None while it lives."""
     gateway: Any = SparkContext._gateway
@@ -255,7 +282,13 @@ def _answers(gateway: Any) -> bool:
 def _write_launch(control: ControlDatabase, stream: Stream, wanted: argparse.Namespace) -> str:
     """Started by hand: the launch is written here, before anything else."""
     losses, changes = tuple(wanted.approve_loss), frozenset(wanted.accept)
-    approvals = Approvals(losses=losses, changes=changes, new_topic=wanted.accept_topic)
+    approvals = Approvals(
+        losses=losses,
+        changes=changes,
+        new_topic=wanted.accept_topic,
+        state=wanted.state,
+        forget_through_ms=wanted.forget_through,
+    )
     user, told = getpass.getuser(), approvals.model_dump(mode="json")
     return write_launch(control, stream.name, asked_by=user, reason="make run", approvals=told).id
 
@@ -274,6 +307,13 @@ def _change(text: str) -> tuple[str, int]:
     return sink, int(version)
 
 
+def _time(text: str) -> int:
+    try:
+        return read_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time as the plan prints it, 2026-01-01T12:00:00.000Z") from error
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stream")
@@ -282,6 +322,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--approve-loss", action="append", default=[], type=_loss, metavar="PARTITION:FROM:CEILING")
     parser.add_argument("--accept", action="append", default=[], type=_change, metavar="SINK:VERSION")
     parser.add_argument("--accept-topic", metavar="ID", help="go on with a topic that was made anew, as a new epoch")
+    ways = get_args(TakeState)
+    parser.add_argument("--state", choices=ways, default=ways[0], help="from what a stateful stream takes its state")
+    parser.add_argument("--forget-through", type=_time, metavar="TIME", help="events up to then need not be in that state")
     return parser.parse_args(arguments)
 
 

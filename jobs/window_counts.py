@@ -27,6 +27,7 @@ class WindowCounts(ABC):
         self.keys = 0
         self.distinct_keys = 0
         self.newest_ms: int | None = None
+        self.duplicates: int | None = None
 
     @abstractmethod
     def count(self, group: Group) -> None: ...

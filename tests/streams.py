@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from include.contract.exit_class import ExitClass
 from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
-from jobs import batch, quarantine, take_over
+from jobs import batch, quarantine, stateful_delivery, take_over
 from jobs.exits import ended_by
 from jobs.failpoints import Failpoint, FailpointReached
 from jobs.kafka import log_writer, open_batch, slot_attempt
@@ -207,7 +207,7 @@ class TrialStream:
 @contextmanager
 def at(wanted: Failpoint, act: Callable[[], None]) -> Iterator[None]:
     """Does something whenever a driver of this process comes by."""
-    modules = (take_over, batch, quarantine, postgres_sink, compaction, open_batch, slot_attempt, log_writer)
+    modules = (take_over, batch, stateful_delivery, quarantine, postgres_sink, compaction, open_batch, slot_attempt, log_writer)
     before = [module.reach for module in modules]
 
     def reach(point: Failpoint) -> None:

@@ -1,26 +1,34 @@
 """
 ### Recover a stream
 
-Brings back a stream that a plain start cannot: with a new checkpoint folder, or by accepting, with its numbers, what stands
-against the start.
+Brings back a stream that a plain start cannot: with a new checkpoint folder, with its state from elsewhere, or by accepting, with
+its numbers, what stands against the start.
 
 **Use when** an incident or a refused start names this runbook. By mode:
-- `rebuild`: begins a new checkpoint folder at the sinks' tidemarks; nothing is accepted.
-- `accept_loss`: Kafka has deleted records that a sink does not have; goes on without them, up to the ceilings.
+- `rebuild`: begins a new checkpoint folder at the sinks' tidemarks; nothing is accepted. For streams without a state.
+- `continue`, `restore`, `warm_up`: for streams with `dedupe` or `aggregate`, where the state comes from. `continue` is what every
+  start does: the newest folder that is whole, or else a warm-up. `restore`: the newest backup whose hashes are right. `warm_up`:
+  made again from Kafka, whatever folders there are; the plan tells from which offsets and how many.
+- `forget`: Kafka no longer has all that the state was made of; goes on without events up to the time that the plan names.
+  Duplicates of those pass, and windows that began by then keep their last value.
+- `accept_loss`: Kafka has deleted records that a sink does not have; goes on without them, up to the ceilings. Of a
+  stream with a state it accepts what *forget* does too, if the plan shows both.
 - `accept_change`: somebody changed rows of a table; leaves them as they are now.
 - `new_topic`: the topic was made anew; its records begin a new epoch beside the old ones.
 
 **Don't use when** the table or the topic can be put back as it was: then nothing has to be accepted.
 
 **What it changes** As *restart_stream*. What is accepted is written into the sinks' adoption for ever: which offsets are
-lost, which change was accepted, which topic came after which. No row is deleted.
+lost, up to which time events are forgotten, which change was accepted, which topic came after which. No row is deleted, and no
+older folder or backup is changed.
 
 **Steps** check; plan; with *dry run* on it ends here and shows the plan; approve, always when something is accepted; act,
 exactly what was approved, or refuse if more would be lost by now; verify; report.
 
 **If it fails half-way** what was approved holds for one start only. Trigger the runbook again: it makes a new plan.
 
-**Undo** None for what was accepted, so the dry run is the default. A stream that was rebuilt needs no undoing.
+**Undo** None for what was accepted, so the dry run is the default. A new folder or another source of the state
+needs no undoing.
 """
 
 from airflow.sdk import DAG, Param
@@ -29,6 +37,10 @@ from include.airflow_parts.runbook import DEFAULTS, DRY_RUN, REASON, lay_spine, 
 
 MODES = {
     "rebuild": "rebuild: a new checkpoint folder, nothing is accepted",
+    "continue": "continue: the newest whole state, or else made again from Kafka",
+    "restore": "restore: the state of the newest backup",
+    "warm_up": "warm_up: the state made again from Kafka",
+    "forget": "forget: go on without events that are in no state any more",
     "accept_loss": "accept_loss: go on without records that Kafka has deleted",
     "accept_change": "accept_change: leave rows that somebody changed as they are",
     "new_topic": "new_topic: go on with a topic that was made anew",
@@ -44,7 +56,11 @@ with DAG(
     params={
         "stream": stream_param(),
         "mode": Param(
-            type="string", enum=list(MODES), values_display=MODES, title="Mode", description="What this start may accept"
+            type="string",
+            enum=list(MODES),
+            values_display=MODES,
+            title="Mode",
+            description="Where the state comes from, or what this start may accept",
         ),
         "reason": REASON,
         "dry_run": DRY_RUN,

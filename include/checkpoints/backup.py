@@ -1,7 +1,7 @@
 """Backups of a stateful stream's checkpoint: real copies, cut off at the newest whole batch, every file hashed, READY last.
 
-`<backups>/<stream>/b20261118T093000Z-c000007/` holds `checkpoint/`, `tidemark.json` and READY; without it, it is none. It may be
-taken beside a live driver, and never changes the folder it is taken from.
+`<backups>/<stream>/b20261118T093000Z-c000007/` is a checkpoint folder like any other, with `tidemark.json` beside Spark's
+files; its READY names all of them. It may be taken beside a live driver, and never changes the folder it is taken from.
 """
 
 import json
@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.checkpoints.carry_over import ATTEMPTS, assemble, carry_over, finish, hashes
+from include.checkpoints.carry_over import ATTEMPTS, assemble, carry_over, hashes
 from include.checkpoints.examine import Examined, examine
 from include.checkpoints.seed import READY
 from include.checkpoints.spark_log import PlannedBatch, last_committed
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import checkpoint_generation
 
-CHECKPOINT, TIDEMARK = "checkpoint", "tidemark.json"
+TIDEMARK = "tidemark.json"
 PAUSE_SECONDS = 0.2  # between two looks at a folder in which a driver may be removing old files
 
 
@@ -49,10 +49,6 @@ class Backup:
         return (self.folder / READY).is_file()
 
     @property
-    def checkpoint(self) -> Path:
-        return self.folder / CHECKPOINT
-
-    @property
     def tidemark(self) -> dict[str, Any]:
         """`checkpoint`: generation, batch, ends and watermark of the copy; beside it what the caller told about it."""
         return dict(json.loads((self.folder / TIDEMARK).read_bytes()))
@@ -67,16 +63,15 @@ def make_backup(checkpoint: Path, backups: Path, topic: str, about: Mapping[str,
     if (made := Backup(folder, taken_at, generation)).is_ready:  # in this very second
         return made
     backups.mkdir(parents=True, exist_ok=True)
-    unfinished = backups / f".{folder.name}.{uuid.uuid4().hex[:8]}.unfinished"
+    beside = backups / f"{folder.name}.{uuid.uuid4().hex[:8]}"  # two may be at it at once
+    told = json.dumps({"checkpoint": _point(whole, generation, taken_at), **about}, default=str)
     try:
-        finish(assemble(checkpoint, unfinished / CHECKPOINT, whole.batch, {}, put=shutil.copy2), unfinished / CHECKPOINT, {})
-        told = {"checkpoint": _point(whole, generation, taken_at), **about}
-        (unfinished / TIDEMARK).write_text(json.dumps(told, default=str))
+        unfinished = assemble(checkpoint, beside, whole.batch, {TIDEMARK: told.encode()}, put=shutil.copy2)
         (unfinished / READY).write_text(json.dumps(_all_hashes(unfinished)))
         if not made.is_ready:  # by another one, in the same second
             unfinished.rename(folder)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(beside.with_name(f".{beside.name}.unfinished"), ignore_errors=True)
     return made
 
 
@@ -110,7 +105,7 @@ def restore_backup(backup: Backup, target: Path, more: Mapping[str, bytes] | Non
     """A new folder at the target, of copies; the number of its newest batch. Verified first."""
     verify_backup(backup)
     batch = int(backup.tidemark["checkpoint"]["batch"])
-    carry_over(backup.checkpoint, target, batch, more or {}, put=shutil.copy2)
+    carry_over(backup.folder, target, batch, more or {}, put=shutil.copy2)
     return batch
 
 

@@ -31,9 +31,15 @@ class CannotCarryOver(StreamFailure):
 
 
 def carry_over(source: Path, target: Path, through: int, more: Mapping[str, bytes], *, put: Put | None = None) -> None:
-    """`more` replaces files of the same name; `put` is `link` unless told otherwise."""
+    """`more` replaces files of the same name; `put` is `link` unless told otherwise.
+
+    READY names what Spark never removes, and `more`.
+    """
     _refuse_existing(target)
-    finish(assemble(source, target, through, more, put=put or link), target, more)
+    unfinished = assemble(source, target, through, more, put=put or link)
+    kept = [name for name in KEPT if (unfinished / name).is_file()]
+    (unfinished / READY).write_text(json.dumps(hashes(unfinished, dict.fromkeys([*MADE, *kept, *more]))))  # 4
+    unfinished.rename(target)  # 5
 
 
 def assemble(source: Path, target: Path, through: int, more: Mapping[str, bytes], *, put: Put) -> Path:
@@ -59,13 +65,6 @@ def assemble(source: Path, target: Path, through: int, more: Mapping[str, bytes]
         state=f"{target} was not made; {source} is as it was.",
         next_step="Start the stream again; if its driver still runs, stop it first.",
     )
-
-
-def finish(unfinished: Path, target: Path, more: Iterable[str]) -> None:
-    """Steps 4 and 5. READY names what Spark never removes, and `more`."""
-    kept = [name for name in KEPT if (unfinished / name).is_file()]
-    (unfinished / READY).write_text(json.dumps(hashes(unfinished, dict.fromkeys([*MADE, *kept, *more]))))  # 4
-    unfinished.rename(target)  # 5
 
 
 def needed(source: Path, through: int, leave_out: Iterable[str] = ()) -> list[str]:

@@ -63,7 +63,7 @@ def plan_batch(checkpoint: Path, batch: int, content: bytes) -> None:
 
 
 def planned_batch(topic: str, ends: Offsets, metadata: str) -> bytes:
-    """`metadata`: Spark's own JSON of watermark, time and settings; a setting that is left out would silently be an old default."""
+    """`metadata`: Spark's own JSON of watermark, time and settings; one that is left out would silently be an old default."""
     return f"{VERSION}\n{metadata}\n{_as_json(topic, ends)}".encode()
 
 

@@ -23,8 +23,8 @@ class CheckpointUnreadable(StreamFailure):
     def __init__(self, file: Path, reason: str) -> None:
         super().__init__(
             f"{file} {reason}.",
-            state="Nothing was written; the sinks hold their tidemarks and need no checkpoint.",
-            next_step="Start the stream again: a stateless stream begins a new folder at the tidemarks.",
+            state="Nothing was written; the sinks hold their tidemarks.",
+            next_step="Start the stream again: it begins a new folder; a state is taken from one that is whole, or from Kafka.",
         )
 
 

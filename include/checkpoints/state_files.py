@@ -4,7 +4,7 @@ What Spark 4.1.3 writes with RocksDB, found by trial; below `state/<operator>/`:
 - `_metadata/metadata` tells the number of partitions; `0/_metadata/schema` the columns, for all partitions;
 - `<partition>/V.changelog`: what batch V - 1 changed, written before its commit, also when nothing did;
 - `<partition>/V.zip`: a snapshot of version V, uploaded by a background thread after every tenth version or so. The `metadata` in
-  it names its files in `SSTs/`, with sizes; snapshots share those. Files of versions that are not kept any more are removed late;
+  it names its files in `SSTs/`, with sizes; snapshots share those;
 - beside each, checksums: see `file_damage`.
 Version V needs a snapshot S <= V with its SSTs and the changelogs S + 1 to V; before the first snapshot the changelogs 1 to V.
 Without changelogs each batch uploads a snapshot itself, two files and more per partition, before it is done: hence changelogs.

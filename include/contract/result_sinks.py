@@ -1,7 +1,10 @@
 """Checks the sinks of a stream that aggregates: they get absolute values by key and window, and replace what they had."""
 
+from datetime import timedelta
+
 from include.contract.named_columns import MakeProblem, known_types
 from include.contract.problems import Problem
+from include.contract.quantities import in_words
 from include.contract.stream_spec import (
     WINDOW_END,
     WINDOW_START,
@@ -47,7 +50,8 @@ def check_result_sink(sink: str, settings: Sink, aggregate: Aggregate, problem: 
     if not isinstance(settings, TAKE_RESULTS):
         reason = f"{WRITTEN_AGAIN[aggregate.emit]}: {UNFIT[settings.kind]}. Use delta_merge or postgres_upsert"
         return [problem(f"sinks.{sink}.kind is {settings.kind!r}, but {reason}.", "sinks", sink, "kind")]
-    given = settings.model_dump(mode="json", include=set(NEVER), exclude_none=True)
+    said = settings.model_dump(include=set(NEVER), exclude_none=True)
+    given = {name: in_words(value) if isinstance(value, timedelta) else value for name, value in said.items()}
     return [
         *_check_key(sink, settings.key, aggregate, problem),
         *(

@@ -9,6 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json, execute_values
 
 from include.contract.exit_class import ExitClass
+from include.control.state_health import StateHealth
 
 
 @dataclass(frozen=True)
@@ -18,18 +19,27 @@ class FinishedBatch:
     seconds: float
     lag: int
     finished_at: datetime
+    state: StateHealth | None = None  # of a stateful stream
 
 
 def record_batches(cursor: Cursor, stream: str, generation: int, batches: list[FinishedBatch]) -> None:
     """With the time by the database's clock, which every host shares: a driver's own may be wrong."""
     now = datetime.now(UTC)
-    rows = [(stream, generation, one.batch, one.read, one.seconds, one.lag, now - one.finished_at) for one in batches]
+    rows = [
+        (stream, generation, one.batch, one.read, one.seconds, one.lag, now - one.finished_at, _json(one.state))
+        for one in batches
+    ]
     execute_values(
         cursor,
-        "INSERT INTO progress (stream, generation, batch, read, seconds, lag, finished_at) VALUES %s ON CONFLICT DO NOTHING",
+        "INSERT INTO progress (stream, generation, batch, read, seconds, lag, finished_at, state) VALUES %s"
+        " ON CONFLICT DO NOTHING",
         rows,
-        template="(%s, %s, %s, %s, %s, %s, now() - %s)",
+        template="(%s, %s, %s, %s, %s, %s, now() - %s, %s::jsonb)",
     )
+
+
+def _json(state: StateHealth | None) -> Json | None:
+    return Json(state.to_plain()) if state else None
 
 
 def request_stop(cursor: Cursor, stream: str, generation: int, *, asked_by: str, reason: str) -> None:

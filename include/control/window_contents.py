@@ -53,6 +53,7 @@ class Counted(_Part):
     kafka_rejected: int = 0
     kafka_bad: int = 0
     kafka_filtered: int = 0
+    kafka_late: int = 0
     kafka_checksum: str = "0"
     table_rows: int = 0
     table_coordinates: int = 0
@@ -84,6 +85,7 @@ class Measured(_Part):
     compacted: bool = False  # then Kafka has fewer records than were delivered, and only the ledger tells how many
     keys: int = 0  # rows whose declared key was looked at, and how many keys they have
     distinct_keys: int = 0
+    duplicates: int | None = None  # of a stateful stream, counted again; none where that cannot be told
     waiting: int = 0  # offsets that were not delivered when it was measured
     newest_ms: int | None = None  # Kafka's time of the newest delivered record of the window
     measured_ms: int = 0

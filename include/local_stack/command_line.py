@@ -21,7 +21,7 @@ from include.local_stack.part import Part
 from include.local_stack.postgres import PASSWORD as POSTGRES_PASSWORD
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.progress import say, step
-from include.local_stack.sample_orders import TOPIC, send_orders
+from include.local_stack.sample_orders import PAYMENTS, TOPIC, send_orders, send_payments
 from include.local_stack.stack import Stack
 from include.local_stack.status import PartStatus, render
 from include.processes.interruptions import hear_all_alike
@@ -126,6 +126,13 @@ def orders(wanted: argparse.Namespace) -> int:
     return 0
 
 
+def payments(wanted: argparse.Namespace) -> int:
+    stack = _running_stack(wanted)
+    with step(f"sending {wanted.records:,} payments to topic {PAYMENTS}"):
+        send_payments(stack.kafka.connection.address, wanted.records)
+    return 0
+
+
 def _running_stack(wanted: argparse.Namespace) -> Stack:
     stack = Stack(wanted.home or DEFAULT_HOME)
     if not (stack.home.ports_file.exists() and stack.kafka.is_alive):
@@ -192,7 +199,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m include.local_stack", description=__doc__)
     parser.add_argument("--home", type=lambda text: StackHome(Path(text).resolve()), help="default: var/stack")
     commands = parser.add_subparsers(required=True)
-    for run in (up, down, status, logs, orders, module, clean, demo):
+    for run in (up, down, status, logs, orders, payments, module, clean, demo):
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
         if run is up:
@@ -202,7 +209,7 @@ def _arguments() -> argparse.Namespace:
             command.add_argument("--lines", type=int, default=50)
         if run is demo:
             command.add_argument("--sabotage", choices=list(SABOTAGE))
-        if run is orders:
+        if run in (orders, payments):
             command.add_argument("--records", type=int, default=100_000)
         if run is module:
             command.add_argument("name", choices=["jobs.run_stream", "jobs.sample_stream", "include.supervision"])

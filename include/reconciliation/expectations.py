@@ -43,12 +43,16 @@ class Frame:
 def frames(stream: Stream, window: Window, audited: Audited, measured: Measured) -> list[Frame]:
     compacted, sink = measured.compacted, stream.spec.sinks[window.sink]
     return [
-        Frame("partitions", _per_partition(window, audited, measured), _of_partitions(sink, compacted=compacted)),
-        Frame("window", [_of_whole(audited, measured)], _of_window(stream, sink)),
+        Frame(
+            "partitions",
+            _per_partition(window, audited, measured),
+            _of_partitions(sink, compacted=compacted, is_stateful=stream.spec.is_stateful),
+        ),
+        Frame("window", [_of_whole(audited, measured)], _of_window(stream, sink, has_duplicates=measured.duplicates is not None)),
     ]
 
 
-def _of_partitions(sink: Sink, *, compacted: bool) -> list[Expected]:
+def _of_partitions(sink: Sink, *, compacted: bool, is_stateful: bool = False) -> list[Expected]:
     """In a compacted topic Kafka has fewer records than it had (P7.3): there the ledger says how many rows there must be."""
     always = [
         Expected("what was read is accounted for", "booked_read", "booked_accounted"),
@@ -62,6 +66,7 @@ def _of_partitions(sink: Sink, *, compacted: bool) -> list[Expected]:
         Expected("every record in Kafka is booked", "kafka_read", "booked_read"),
         Expected("every bad record in Kafka is quarantined once", "kafka_bad", "quarantine_rows"),
         Expected("every record that is filtered is booked so", "kafka_filtered", "booked_filtered"),
+        *([Expected("every late record is booked so", "kafka_late", "booked_late")] if is_stateful else []),
         *_of_kind_against_kafka(sink),
     ]
     return always if compacted else [*always, *against_kafka]
@@ -101,14 +106,16 @@ def _of_kind_against_kafka(sink: Sink) -> list[Expected]:
     return [booked]
 
 
-def _of_window(stream: Stream, sink: Sink) -> list[Expected]:
+def _of_window(stream: Stream, sink: Sink, *, has_duplicates: bool = False) -> list[Expected]:
     """Only what is measured: totals have no rows of records, and PostgreSQL does not tell what others did to a table."""
     unique, fresh_within = stream.spec.reconcile.unique, stream.spec.reconcile.fresh_within
     has_log, has_records = isinstance(sink, LakeTable), not isinstance(sink, PostgresTotals)
     others = [Expected("nobody else added or removed rows", "rows_of_others")] if has_log else []
     keys = [Expected(f"no {', '.join(unique)} is there twice", "repeated_keys")] if unique and has_records else []
+    again = Expected("every duplicate in Kafka is booked so", "kafka_duplicates", "booked_duplicates")
     return [
         Expected("the ledger has no gap and no overlap", "gaps"),
+        *([again] if has_duplicates else []),
         *others,
         Expected("log, ledger and table agree", "findings"),
         *keys,
@@ -129,8 +136,8 @@ def _per_partition(window: Window, audited: Audited, measured: Measured) -> list
 
 
 def _booked(booked: Booked) -> dict[str, int]:
-    names = ("read", "delivered", "quarantined", "rejected", "filtered")
-    good = booked.delivered + booked.rejected + booked.superseded + booked.duplicates + booked.late
+    names = ("read", "delivered", "quarantined", "rejected", "filtered", "late")
+    good = booked.delivered + booked.rejected + booked.superseded + booked.duplicates
     return {
         **{f"booked_{name}": getattr(booked, name) for name in names},
         "booked_good": good,
@@ -148,6 +155,8 @@ def _of_whole(audited: Audited, measured: Measured) -> dict[str, Any]:
         "gaps": audited.gaps,
         "rows_of_others": audited.rows_of_others,
         "findings": len(audited.findings) + len(measured.findings),
+        "booked_duplicates": sum(audited.booked.get(number, Booked()).duplicates for number in measured.counted),
+        "kafka_duplicates": measured.duplicates,
         "repeated_keys": measured.keys - measured.distinct_keys,
         "behind_seconds": measured.behind_seconds,
         "waiting": measured.waiting,

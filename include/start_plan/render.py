@@ -16,7 +16,18 @@ def one_sentence(stream: str, world: World, plan: StartPlan) -> str:
     told = (
         f"{stream} would begin with {records_to_read(world, plan):,} offsets to read, {to_drop(plan):,} of them dropped by sinks"
     )
-    return f"{told} that have them already, {lost:,} lost."
+    return f"{told} that have them already, {lost:,} lost.{_for_state(plan)}"
+
+
+def _for_state(plan: StartPlan) -> str:
+    again = sum(_reads_again(plan, number) for number in plan.starts)
+    return f" Before that {again:,} offsets are read again for its state." if again else ""
+
+
+def _reads_again(plan: StartPlan, number: int) -> int:
+    """Offsets below the lowest tidemark of a partition that a stateful stream reads once more."""
+    start = plan.starts.get(number, 0)
+    return max(0, start - plan.state.starts.get(number, start)) if plan.state else 0
 
 
 def records_to_read(world: World, plan: StartPlan) -> int:
@@ -35,6 +46,7 @@ def _table(world: World, plan: StartPlan) -> list[str]:
         *(f"{name} holds up to" for name in sinks),
         "Kafka from",
         "Kafka to",
+        *(["state from", "for the state"] if plan.state else []),
         "starts at",
         "to read",
         "to drop",
@@ -53,7 +65,9 @@ def _row(number: int, sinks: list[str], world: World, plan: StartPlan) -> list[s
     lost = max((loss.end - loss.start for loss in plan.losses if loss.partition == number), default=0)
     drop = plan.highest.get(number, start) - start
     kafka = [f"{world.topic.earliest[number]:,}", f"{end:,}"]
-    return [str(number), *held, *kafka, *(f"{value:,}" for value in (start, max(0, end - start), drop, lost))]
+    again = _reads_again(plan, number)
+    state = [f"{start - again:,}", f"{again:,}"] if plan.state else []
+    return [str(number), *held, *kafka, *state, *(f"{value:,}" for value in (start, max(0, end - start), drop, lost))]
 
 
 def _line(cells: list[str]) -> str:

@@ -136,7 +136,8 @@ def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], l
 
 def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: int | None, told: tuple[str, ...]) -> StatePlan:
     whole = folder.whole
-    assert whole is not None
+    if whole is None:
+        raise ValueError(f"{folder.path} has no whole batch")
     after = max(index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)) + 1
     again = len(batches) - after
     said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again} recorded batches are run again."

@@ -3,10 +3,11 @@ only (P6).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.checkpoints.about import DAMAGED, About, read_about
+from include.checkpoints.backup import BackupDamaged, list_backups, verify_backup
 from include.checkpoints.examine import examine
 from include.checkpoints.seed import READY
 from include.checkpoints.spark_log import PlannedBatch
@@ -34,7 +35,7 @@ class Folder:
 @dataclass(frozen=True)
 class StateSeen:
     folders: tuple[Folder, ...] = ()  # the one to be tried first stands first
-    recording: Recording = Recording()
+    recording: Recording = field(default_factory=Recording)
 
 
 def horizon_ms(spec: StreamSpec) -> int:
@@ -58,30 +59,37 @@ def read_state(stream: Stream, places: Places, sinks: Mapping[str, SinkState], w
 
 
 def _folders(stream: Stream, places: Places, *, from_backups: bool) -> Iterator[Folder]:
-    root = places.backups if from_backups else places.checkpoints
-    found = (_backups(root) if from_backups else _generations(root))[:FOLDERS_LOOKED_AT]
-    for path in found:
-        if (path / DAMAGED).exists():
-            yield Folder(path, read_about(path), None, ("Spark could not go on from it",))
+    found = _backups(places.backups) if from_backups else _generations(places.checkpoints)
+    for path, wrong in found:
+        if wrong is not None:
+            yield Folder(path, read_about(path), None, (wrong,))
             continue
         examined = examine(path, stream.spec.source.topic, operators_of(stream.spec))
         told = tuple(f"{damage.file} {damage.what}" for damage in examined.damages)
         yield Folder(path, read_about(path), examined.whole, told)
 
 
-def _generations(root: Path) -> list[Path]:
+def _generations(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Newest first, each with why it is not to be used."""
     numbered = {
         number: path
         for path in (root.iterdir() if root.is_dir() else ())
         if not path.name.startswith(".") and (number := checkpoint_generation(path.name)) is not None and (path / READY).exists()
     }
-    return [numbered[number] for number in sorted(numbered, reverse=True)]
+    for number in sorted(numbered, reverse=True)[:FOLDERS_LOOKED_AT]:
+        is_damaged = (numbered[number] / DAMAGED).exists()
+        yield numbered[number], "Spark could not go on from it" if is_damaged else None
 
 
-def _backups(root: Path) -> list[Path]:
-    """Named for the time at which they were made."""
-    ready = [path for path in (root.iterdir() if root.is_dir() else ()) if (path / READY).exists()]
-    return sorted(ready, key=lambda path: path.name, reverse=True)
+def _backups(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Newest first, each with what is wrong with it: every file is compared with the hash that was taken when it was copied."""
+    for backup in list_backups(root)[:FOLDERS_LOOKED_AT]:
+        try:
+            verify_backup(backup)
+        except BackupDamaged as damage:
+            yield backup.folder, damage.happened.removesuffix(".")
+        else:
+            yield backup.folder, None
 
 
 def _recording(stream: Stream, places: Places, sinks: Mapping[str, SinkState]) -> Recording:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import get_args
 
 from include.contract.catalog import find_stream
 from include.contract.connections import read_connection
@@ -9,7 +10,7 @@ from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
 from include.control.database import ControlDatabase
 from include.control.journal import read_journal
-from include.start_plan.approvals import Approvals
+from include.start_plan.approvals import Approvals, TakeState
 from include.start_plan.now import plan_now
 from include.start_plan.objection import Verdict
 from include.start_plan.render import render_plan
@@ -37,7 +38,7 @@ def plan(wanted: argparse.Namespace, control: ControlDatabase) -> int:
     """Exit code 0 only if a start would be SAFE."""
     stream = find_stream(wanted.stream)
     control.migrate()
-    world, planned = plan_now(stream, load_environment(), control, Approvals())
+    world, planned = plan_now(stream, load_environment(), control, Approvals(state=wanted.state))
     print(render_plan(stream, world, planned))
     return 0 if planned.verdict is Verdict.SAFE else 1
 
@@ -58,6 +59,8 @@ def _arguments() -> argparse.Namespace:
         command.set_defaults(run=run)
         if run is not status:
             command.add_argument("stream")
+        if run is plan:
+            command.add_argument("--state", choices=get_args(TakeState), default="continue", help="of a stateful stream")
         if run is journal:
             command.add_argument("--lines", type=int, default=50)
     return parser.parse_args()

@@ -101,7 +101,7 @@ class Actor:
         with self._control.transaction() as cursor:
             if not record_exit(cursor, launched.launch, seen.stream, launched.generation, ended):
                 return  # the driver came to speak after all
-            if exit_class in TOO_BIG and seen.starts:
+            if exit_class in TOO_BIG and seen.starts and not seen.limits.is_stateful:
                 records = read_limit(cursor, seen.stream, seen.limits.records_per_batch)
                 note_too_big(cursor, seen.stream, exit_class.title, seen.starts, records)
             title = exit_class.title

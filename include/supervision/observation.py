@@ -36,13 +36,15 @@ class Limits:
 
     stuck_after: timedelta
     records_per_batch: int
+    is_stateful: bool = False
 
     @classmethod
     def of(cls, stream: Stream | None) -> "Limits":
         """Without a file nothing is judged by them."""
         if stream is None:
             return cls(timedelta.max, 0)
-        return cls(stream.spec.health.stuck_after, stream.spec.source.max_records_per_batch)
+        spec = stream.spec
+        return cls(spec.health.stuck_after, spec.source.max_records_per_batch, spec.is_stateful)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from include.contract.text_table import age
 from include.control.database import ControlDatabase
 from include.control.desired import Pause, read_pause
 from include.control.incidents import Incident, read_open_incidents
+from include.control.state_health import StreamHealth, read_state_health
 from include.control.stream_states import Heartbeat, StreamState, read_heartbeat, read_states
-from include.supervision.table import render
+from include.supervision.table import render, render_states
 
 SILENT_SECONDS = 180  # three of its runs
 
@@ -24,9 +25,10 @@ def look_from_outside(control: ControlDatabase, up_seconds: float | None = None)
     control.migrate()
     with control.transaction() as cursor:
         heartbeat, states = read_heartbeat(cursor), list(read_states(cursor).values())
-        incidents, pause = read_open_incidents(cursor), read_pause(cursor)
+        incidents, pause, health = read_open_incidents(cursor), read_pause(cursor), read_state_health(cursor)
     silent = _silence(heartbeat, up_seconds)
-    lines = [_supervision(heartbeat, silent), *_pause(pause), *_streams(states), *(_incident(one) for one in incidents)]
+    streams = [*_streams(states), *_state_tables(health)]
+    lines = [_supervision(heartbeat, silent), *_pause(pause), *streams, *(_incident(one) for one in incidents)]
     return OutsideLook("\n".join(lines), silent <= SILENT_SECONDS and not incidents)
 
 
@@ -50,6 +52,10 @@ def _pause(pause: Pause | None) -> list[str]:
 
 def _streams(states: list[StreamState]) -> list[str]:
     return [render(states, datetime.now(UTC))] if states else ["no streams"]
+
+
+def _state_tables(health: list[StreamHealth]) -> list[str]:
+    return ["", render_states(health, datetime.now(UTC)), ""] if health else []
 
 
 def _incident(incident: Incident) -> str:

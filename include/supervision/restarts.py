@@ -13,6 +13,8 @@ LONGEST_WAIT = timedelta(seconds=60)  # after an outage: streams run again withi
 LOOP_FAILURES = 5  # of one class
 LOOP_WINDOW = timedelta(minutes=10)
 HEALTHY = timedelta(minutes=10)  # a driver that lived so long forgives the failures before it
+TOO_BIG_FAILURES = 3  # P3.9: a stateful stream's batches are not halved, so the third end of one class is an incident
+TOO_BIG = {ExitClass.OUT_OF_MEMORY, ExitClass.KILLED, ExitClass.STUCK}
 HOPELESS = {ExitClass.RETENTION_GAP, ExitClass.TOPIC_CHANGED, ExitClass.CONFIGURATION, ExitClass.SINK_WENT_BACK}
 
 
@@ -32,6 +34,9 @@ def plan_restart(seen: Observation) -> Restart:
         return Restart(f"{title}: {last.happened}", hopeless=True, failures=1)
     if last.exit_class is ExitClass.FENCED and (last.generation or 0) >= seen.newest_generation:
         return Restart(f"another deployment writes here: {last.happened}", hopeless=True, failures=1)
+    if seen.limits.is_stateful and _is_too_big(seen):
+        said = f"{TOO_BIG_FAILURES} ends as {title}, and no batch was finished between them. {last.happened}"
+        return Restart(said, hopeless=True, failures=TOO_BIG_FAILURES)
     failures = _failures(seen)
     alike = [end for end in failures if end.exit_class is last.exit_class and seen.now - end.ended_at < LOOP_WINDOW]
     if last.exit_class is not ExitClass.INFRASTRUCTURE and len(alike) >= LOOP_FAILURES:
@@ -39,6 +44,16 @@ def plan_restart(seen: Observation) -> Restart:
         said = f"{len(alike)} ends as {title} within {minutes:.0f} minutes. {last.happened}"
         return Restart(said, hopeless=True, failures=len(alike))
     return _paused(last, failures, len(alike), seen)
+
+
+def _is_too_big(seen: Observation) -> bool:
+    """The batch in hand is too long, or too big for memory, however often it is tried. An idle stream has none."""
+    newest = seen.ends_since[:TOO_BIG_FAILURES]
+    classes = {end.exit_class for end in newest}
+    has_work = seen.lag is not None and seen.lag.offsets > 0
+    if not has_work or len(newest) < TOO_BIG_FAILURES or len(classes) != 1 or not classes <= TOO_BIG:
+        return False
+    return not any(batch.finished_at > newest[-1].ended_at for batch in seen.batches)
 
 
 def _failures(seen: Observation) -> list[Ended]:

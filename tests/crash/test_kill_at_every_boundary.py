@@ -17,7 +17,7 @@ from tests.warm_jvm import lent
 
 SECOND_BATCH = {Failpoint.IN_WRITE, Failpoint.BEFORE_COMMIT, Failpoint.AFTER_COMMIT}
 ELSEWHERE = {  # where no driver into Delta comes by
-    *(Failpoint.IN_COPY, Failpoint.IN_TRANSACTION, Failpoint.BEFORE_MAINTENANCE),
+    *(Failpoint.AFTER_STATE, Failpoint.IN_COPY, Failpoint.IN_TRANSACTION, Failpoint.BEFORE_MAINTENANCE),
     *(Failpoint.BEFORE_SLOT, Failpoint.AFTER_OUTPUTS, Failpoint.AFTER_MARKS, Failpoint.AFTER_SLOT, Failpoint.BEFORE_TELLING),
 }
 

@@ -82,7 +82,7 @@ def test_every_runbook_has_the_spine_and_asks_for_a_reason(parsed: dict[str, lis
 
 def test_the_census_of_dags() -> None:
     """A DAG that appears or disappears is meant to."""
-    scheduled = {"housekeeping", "maintain_tables", "reconcile_streams", "supervise_streams"}
+    scheduled = {"housekeeping", "maintain_checkpoints", "maintain_tables", "reconcile_streams", "supervise_streams"}
     expected = {"announce_complete", "check_deployment", *scheduled, *RUNBOOKS}
     assert {file.stem for file in DAG_FILES} == expected
     assert {file.stem for file in DAG_FILES if file.parent.name == "runbooks"} == set(RUNBOOKS)

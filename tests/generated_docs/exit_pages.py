@@ -3,7 +3,17 @@
 from pathlib import Path
 
 from include.contract.exit_class import ExitClass
-from include.supervision.restarts import FIRST_PAUSE, HEALTHY, HOPELESS, LONGEST_PAUSE, LONGEST_WAIT, LOOP_FAILURES, LOOP_WINDOW
+from include.supervision.restarts import (
+    FIRST_PAUSE,
+    HEALTHY,
+    HOPELESS,
+    LONGEST_PAUSE,
+    LONGEST_WAIT,
+    LOOP_FAILURES,
+    LOOP_WINDOW,
+    TOO_BIG,
+    TOO_BIG_FAILURES,
+)
 from tests.generated_docs.marks import generated_from, table
 from tests.generated_docs.numbers import short
 from tests.running import PROJECT
@@ -62,4 +72,5 @@ def restart_rule(one: ExitClass) -> str:
             "kills the driver and starts another at once; if that one is stuck too within "
             f"{short(HEALTHY)} plus `health.stuck_after`, opens an incident and leaves it as it is"
         )
-    return counted
+    with_state = f"; of a stream with a state, end {TOO_BIG_FAILURES} in a row without a batch between them"
+    return f"{counted}{with_state}" if one in TOO_BIG else counted

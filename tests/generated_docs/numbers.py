@@ -13,6 +13,8 @@ MEANINGS = {
         "LONGEST_WAIT": "the longest pause after an end as *infrastructure*",
         "LOOP_FAILURES": "so many ends of one class within `LOOP_WINDOW` stop the stream with an incident",
         "LOOP_WINDOW": "ends that are longer ago are not counted",
+        "TOO_BIG_FAILURES": "so many ends in a row as *out of memory*, *killed* or *stuck* without a batch between them stop a "
+        "stream that has a state with an incident: its batches are not halved",
         "HEALTHY": "a driver that lived longer forgives the failures before it",
     },
     "include/supervision/decide.py": {

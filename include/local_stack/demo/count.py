@@ -32,11 +32,14 @@ class Count:
     delivered_twice: int
     lost: int
     superseded: int = 0  # not the newest of its key, where the newest alone is kept
+    duplicates: int = 0  # copies beyond the first, where dedupe lets one pass
+    late: int = 0
     named: tuple[str, ...] = ()
 
     @property
     def is_balanced(self) -> bool:
-        return not self.named and self.produced == self.delivered + self.quarantined + self.filtered + self.superseded
+        told = self.delivered + self.quarantined + self.filtered + self.superseded + self.duplicates + self.late
+        return not self.named and self.produced == told
 
 
 def count(sent: Sent, table: Path, quarantine: Path) -> Count:

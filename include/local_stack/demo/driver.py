@@ -4,13 +4,15 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 
 from include.contract.errors import TidemarkError
-from include.contract.identity import LAUNCH_VARIABLE
+from include.contract.identity import DRIVER_LOGS, LAUNCH_VARIABLE, generation_log
 from include.control.database import ControlDatabase
 from include.local_stack.demo.eyes import Eye, newest_batch
 from include.local_stack.drivers import running_drivers
@@ -65,6 +67,28 @@ class DemoDriver:
                     proof = f"the lake has batch {newest.number}, the totals have not, commits/{newest.number} is not there"
                     return self._kill(pids, newest.generation, newest.number, proof)
 
+    def kill_and_take_its_state(self, aside: Path) -> Kill:
+        """All checkpoint folders that the stream ever had are moved there, while nobody writes into them."""
+        with self._stopped() as pids:
+            newest = newest_batch(self._last)
+            aside.parent.mkdir(exist_ok=True)
+            self._checkpoints.rename(aside)
+            folders = ", ".join(sorted(folder.name for folder in aside.glob("c*")))
+            proof = (
+                f"its folders ({folders}) are moved to {aside.relative_to(self._stack.home.folder)}, nothing is left of its state"
+            )
+            return self._kill(pids, newest.generation, newest.number, proof)
+
+    def wait_until_it_has_a_watermark(self, seconds: float) -> None:
+        """From then on every batch knows what is late."""
+        _wait(f"a watermark of {self.stream}", lambda: newest_batch(self._last).watermark_ms > 0, seconds)
+
+    def said(self, words: str) -> str | None:
+        """By the newest generation, in its log."""
+        log = self._stack.home.folder.joinpath(*DRIVER_LOGS, generation_log(self.stream, newest_batch(self._last).generation))
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return next((line for line in lines if words in line), None)
+
     def _wait_for_commit_after(self, version: int) -> None:
         _wait("the next commit", lambda: self._first.version() > version, 60, STARE_SECONDS)
 
@@ -72,6 +96,19 @@ class DemoDriver:
         """How long it took from the kill to the first batch that a new generation brought to every sink."""
         _wait("a new generation's first batch", lambda: newest_batch(self._last).generation > self._killed_generation, seconds)
         return time.monotonic() - self._killed_at
+
+    def watch_for_successor(self, seconds: float) -> "Future[float]":
+        """The same, beside whatever else happens meanwhile: the time that passes there does not count."""
+        found: Future[float] = Future()
+
+        def look() -> None:
+            try:
+                found.set_result(self.wait_for_successor(seconds))
+            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+                found.set_exception(error)
+
+        Thread(target=look, daemon=True).start()
+        return found
 
     def wait_until_delivered(self, ends: dict[int, int], seconds: float) -> None:
         def is_delivered() -> bool:

@@ -19,6 +19,7 @@ class Batch:
     generation: int
     number: int
     ends: dict[int, int]
+    watermark_ms: int = 0  # of a stateful stream
 
 
 class Eye(Protocol):
@@ -120,5 +121,6 @@ def newest_batch(eye: Eye) -> Batch:
         note = eye.note(version)
         if note.get("kind") == "batch":
             mark = note["tidemark"]
-            return Batch(mark["generation"], mark["batch"], {int(number): end for number, end in mark["offsets"].items()})
+            ends = {int(number): end for number, end in mark["offsets"].items()}
+            return Batch(mark["generation"], mark["batch"], ends, (mark.get("clock") or {}).get("watermark_ms", 0))
     return Batch(0, -1, {})

@@ -1,16 +1,16 @@
 """The demo from its beginning to its end: what happens, in which order, and why it matters, on one screen.
 
 1. a stack of its own; 2. orders whose fate is known; 3. Airflow starts two streams; 4. a driver is killed in the middle of a
-batch, 5. and again between the commits of its two sinks; 6. more streams are added; 7. reconciliation proves the books; 8. a
-stranger counts; 9. the stack is stopped.
+batch, 5. and again between the commits of its two sinks; 6. more streams are added; 7. a stateful one is killed and loses its
+state; 8. reconciliation proves the books; 9. a stranger counts; 10. the stack is stopped.
 """
 
 import json
 import os
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import yaml
@@ -19,10 +19,20 @@ from include.contract.catalog import load_streams
 from include.control.database import ControlDatabase
 from include.control.windows import Window, windows_of_run
 from include.local_stack.airflow import RunFailed
-from include.local_stack.demo.count import Count
 from include.local_stack.demo.driver import DemoDriver, Kill
-from include.local_stack.demo.parts_played import ADDED, FIRST, KILLED, STREAMS, PlayedSink, lake_table, played_sinks
+from include.local_stack.demo.parts_played import (
+    ADDED,
+    FIRST,
+    KILLED,
+    OF_ORDERS,
+    STATEFUL,
+    WINDOWS,
+    lake_table,
+    played_sinks,
+)
+from include.local_stack.demo.payments import PaymentSender
 from include.local_stack.demo.records import TOPIC, Sender
+from include.local_stack.demo.report import conclude, make_report
 from include.local_stack.demo.sabotage import SABOTAGE
 from include.local_stack.home import PROJECT, VAR, StackHome
 from include.local_stack.java import FOR_SHORT_LIVES
@@ -32,6 +42,8 @@ from include.local_stack.stack import Stack
 from include.processes.interruptions import held_back
 
 RECORDS = 204_000
+PAYMENTS = 40_000  # half of them before the state is taken away; copies and late ones come on top
+MADE_AGAIN = "made again from Kafka"  # what a driver says of a state that was lost
 RECORDS_PER_BATCH = 250_000  # a driver that comes back, or comes late, delivers all that there is at once
 PATIENCE_SECONDS = 240
 PORTION = 5_000  # records of a batch in which it is killed between two commits, or, if it was too fast, of the next one
@@ -49,11 +61,11 @@ def run_demo(sabotage: str | None = None) -> bool:
         stack.up()
         report = _play(stack, sabotage)
     finally:
-        say("\n9. The stack is stopped; its data stays in var/demo")
+        say("\n10. The stack is stopped; its data stays in var/demo")
         with held_back():
             stack.down()
     (stack.home.folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    _conclude(report)
+    conclude(report)
     return bool(report["balanced"])
 
 
@@ -83,25 +95,31 @@ def _add_files(home: StackHome, *streams: str) -> None:
 def _play(stack: Stack, sabotage: str | None) -> dict[str, Any]:
     say(f"\n2. {RECORDS:,} orders go to Kafka, a quarter of them now, the others while a driver dies")
     say("   1 in 100 is broken, in eight different ways; 1 in 50 is to be filtered")
-    sender = Sender(stack.kafka.connection.address)
+    sender, payments = Sender(stack.kafka.connection.address), PaymentSender(stack.kafka.connection.address)
     _send(sender, RECORDS // 4)
     say("\n3. Airflow sees what should run, and starts a driver for each: a process of its own, nobody's child")
     _tell_of(stack, *FIRST)
     _look_now(stack)
-    sinks = played_sinks(stack)
-    drivers = {name: DemoDriver(stack, name, [sink.eye for sink in sinks if sink.stream == name]) for name in STREAMS}
+    sinks = played_sinks(stack, sender.sent, payments.sent)
+    eyes = {sink.stream: [one.eye for one in sinks if one.stream == sink.stream] for sink in sinks}
+    drivers = {name: DemoDriver(stack, name, seen) for name, seen in eyes.items()}
     kills, recovery_seconds = _kill_twice(drivers[KILLED], sender)
-    say("\n6. Two more files, two more streams: nothing else is to be done, Airflow starts what they declare")
-    _add_files(stack.home, *ADDED)
-    _tell_of(stack, *ADDED)
-    _wait_until_delivered(KILLED, [drivers[KILLED]], sender)
+    say("\n6. Four more files, four more streams: nothing else is to be done, Airflow starts what they declare")
+    payments.send_first(PAYMENTS // 2)
+    _add_files(stack.home, *STATEFUL, *ADDED)
+    _tell_of(stack, *STATEFUL, *ADDED)
+    _wait_until_delivered(KILLED, [drivers[KILLED]], sender.sent.ends)
     if sabotage:
         say(f"\n   SABOTAGE: {sabotage}")
         SABOTAGE[sabotage](lake_table(stack))
+    kills.append(_take_the_state(stack, drivers, payments))
+    back = drivers[WINDOWS].watch_for_successor(PATIENCE_SECONDS)
     windows = _reconcile(stack)
-    _wait_until_delivered("every other stream", drivers.values(), sender)
-    counted = [(sink, sink.count(sender.sent)) for sink in sinks]
-    return make_report(counted, windows, kills, recovery_seconds)
+    recoveries = {KILLED: recovery_seconds, WINDOWS: _wait_for_state(drivers[WINDOWS], back)}
+    _wait_until_delivered("every stream of payments", [drivers[name] for name in STATEFUL], payments.sent.ends)
+    _wait_until_delivered("every other stream", [drivers[name] for name in OF_ORDERS], sender.sent.ends)
+    say("\n9. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
+    return make_report([(sink, sink.count()) for sink in sinks], windows, (KILLED,), kills, recoveries)
 
 
 def _tell_of(stack: Stack, *names: str) -> None:
@@ -143,14 +161,36 @@ def _wait_for(driver: DemoDriver) -> float:
         return driver.wait_for_successor(PATIENCE_SECONDS)
 
 
-def _wait_until_delivered(who: str, drivers: Iterable[DemoDriver], sender: Sender) -> None:
+def _take_the_state(stack: Stack, drivers: dict[str, DemoDriver], payments: PaymentSender) -> Kill:
+    """The rest is sent when both streams know what is late."""
+    say(f"\n7. SIGKILL to {WINDOWS}, and all that Spark kept of its state is taken away: which payments it knows, open windows")
+    with step("waiting until both streams of payments have a watermark"):
+        for name in STATEFUL:
+            drivers[name].wait_until_delivered(payments.sent.ends, PATIENCE_SECONDS)
+            drivers[name].wait_until_it_has_a_watermark(PATIENCE_SECONDS)
+    kill = drivers[WINDOWS].kill_and_take_its_state(stack.home.folder / "taken_away" / WINDOWS)
+    say(f"  killed pid {kill.pid} after batch {kill.batch}: {kill.proof}")
+    again = payments.send_rest(PAYMENTS // 2)
+    say(f"  {again:,} payments from before come once more; {payments.sent.late:,} come an hour late; the windows go on")
+    return kill
+
+
+def _wait_for_state(driver: DemoDriver, back: "Future[float]") -> float:
+    with step(f"waiting until a new generation of {driver.stream} commits"):
+        seconds = back.result()
+    say(f"  {driver.said(MADE_AGAIN) or f'{driver.stream}: its log does not say that the state was made again'}")
+    say(f"  it committed {seconds:.1f} s after the kill")
+    return seconds
+
+
+def _wait_until_delivered(who: str, drivers: Iterable[DemoDriver], ends: dict[int, int]) -> None:
     with step(f"waiting until {who} has delivered everything"):
         for driver in drivers:
-            driver.wait_until_delivered(sender.sent.ends, PATIENCE_SECONDS)
+            driver.wait_until_delivered(ends, PATIENCE_SECONDS)
 
 
 def _reconcile(stack: Stack) -> list[Window]:
-    say(f"\n7. Reconciliation of {KILLED}: Kafka is read and made into rows again, and Great Expectations judges the numbers")
+    say(f"\n8. Reconciliation of {KILLED}: Kafka is read and made into rows again, and Great Expectations judges the numbers")
     with step(f"DAG reconcile_{KILLED}"), suppress(RunFailed):  # what it found is told by its windows
         stack.api_server.run_dag(f"reconcile_{KILLED}", RUN, {}, PATIENCE_SECONDS)
     with ControlDatabase(stack.postgres.connection("tidemark")).transaction() as cursor:
@@ -158,39 +198,3 @@ def _reconcile(stack: Stack) -> list[Window]:
     for window in windows:
         say(f"  window {window.id} of {window.stream}.{window.sink}: {window.verdict or 'not judged'}. {window.told or ''}")
     return windows
-
-
-def make_report(
-    counted: list[tuple[PlayedSink, Count]], windows: list[Window], kills: list[Kill], recovery_seconds: float
-) -> dict[str, Any]:
-    say("\n8. Counted by code that shares nothing with the streams: what the broker acknowledged against what the tables hold")
-    say(
-        f"  {'':<30}{'produced':>10}{'delivered':>11}{'quarantined':>13}{'filtered':>10}{'superseded':>12}{'twice':>7}{'lost':>6}"
-    )
-    for sink, one in counted:
-        numbers = (one.delivered, one.quarantined, one.filtered, one.superseded, one.delivered_twice, one.lost)
-        widths = (11, 13, 10, 12, 7, 6)
-        cells = "".join(f"{number:>{width},}" for number, width in zip(numbers, widths, strict=True))
-        say(f"  {sink.name:<30}{one.produced:>10,}{cells}")
-        for sentence in one.named:
-            say(f"    {sentence}")
-    passed = {f"{window.stream}.{window.sink}" for window in windows if window.verdict == "passed"}
-    balanced = all(one.is_balanced and (sink.stream != KILLED or sink.name in passed) for sink, one in counted)
-    back = {KILLED: round(recovery_seconds, 1)}
-    streams = [
-        {"stream": sink.stream, "sink": sink.sink, **_numbers(one), "recovery_seconds": back.get(sink.stream)}
-        for sink, one in counted
-    ]
-    return {"balanced": balanced, "streams": streams, "kills": [asdict(kill) for kill in kills]}
-
-
-def _numbers(counted: Count) -> dict[str, int]:
-    return {name: value for name, value in asdict(counted).items() if name != "named"}
-
-
-def _conclude(report: dict[str, Any]) -> None:
-    if report["balanced"]:
-        seconds = max(stream["recovery_seconds"] or 0 for stream in report["streams"])
-        say(f"\nEvery record exactly once, though a driver was killed twice; back within {seconds:.0f} s. var/demo/report.json")
-    else:
-        say("\nTHE BOOKS DO NOT BALANCE: see what is named above, and var/demo/report.json")

@@ -1,11 +1,9 @@
 """start_stream, restart_stream, recover_stream."""
 
-from typing import ClassVar
-
 from include.contract.catalog import find_stream
-from include.contract.exit_class import ExitClass
 from include.control.generations import find_launch
 from include.supervision.ground import LOCK_SECONDS, Ground
+from include.supervision.runbooks.modes import MODES, refuse_for_other_streams
 from include.supervision.runbooks.request import Acted, Planned, Request, RequestRefused
 from include.supervision.runbooks.starting import (
     UNTOUCHED,
@@ -59,16 +57,13 @@ class RestartStream(StartStream):
 class RecoverStream(RestartStream):
     """A restart that may do one thing more, named by its mode and approved with its numbers."""
 
-    allowed: ClassVar[dict[str, set[ExitClass]]] = {
-        "rebuild": set(),
-        "accept_loss": {ExitClass.RETENTION_GAP},
-        "accept_change": {ExitClass.SINK_WENT_BACK},
-        "new_topic": {ExitClass.TOPIC_CHANGED},
-    }
+    def check(self, ground: Ground, request: Request) -> str:
+        refuse_for_other_streams(find_stream(request.stream), request.mode)
+        return super().check(ground, request)
 
     def plan(self, ground: Ground, request: Request) -> Planned:
-        planned = plan_for(ground, request, self.allowed[request.mode])
-        if request.mode != "rebuild" and not planned.needs_approval:
+        planned = plan_for(ground, request, MODES[request.mode])
+        if MODES[request.mode].accepts_something and not planned.needs_approval:
             raise RequestRefused(
                 f"There is nothing to accept by mode {request.mode}: the start plan is SAFE.\n\n{planned.text}",
                 state="Nothing was changed.",

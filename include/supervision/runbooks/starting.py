@@ -1,6 +1,7 @@
 """The steps that `start_stream`, `restart_stream` and `recover_stream` share: plan a start, launch it, see it deliver."""
 
 import time
+from collections.abc import Iterator
 
 from include.contract.catalog import Stream, find_stream
 from include.contract.exit_class import ExitClass
@@ -8,12 +9,14 @@ from include.contract.fingerprint import spec_hash
 from include.control.desired import read_pause, set_desired
 from include.control.incidents import close_incidents
 from include.start_plan.approvals import Approvals, ApprovedLoss
+from include.start_plan.forgetting import asked_to_forget, tell_time
 from include.start_plan.objection import Verdict
 from include.start_plan.plan import StartPlan
 from include.start_plan.render import render_plan
 from include.start_plan.world import World
 from include.supervision.ground import Ground
 from include.supervision.observation import Driver, Observation
+from include.supervision.runbooks.modes import START, Mode
 from include.supervision.runbooks.request import NotVerified, PlanIsStale, Planned, Request, RequestRefused
 
 VERIFY_SECONDS = 300  # a first batch of 200,000 records on a busy machine took 43 s, a cold start as long again
@@ -33,26 +36,28 @@ def refuse_while_paused(ground: Ground) -> None:
         )
 
 
-def plan_for(ground: Ground, request: Request, allowed: set[ExitClass] | None = None) -> Planned:
-    """`allowed`: what may be approved; None for whatever the plan asks for."""
+def plan_for(ground: Ground, request: Request, mode: Mode = START) -> Planned:
     stream = find_stream(request.stream)
-    world, plan = ground.plan(stream, Approvals())
+    world, plan = ground.plan(stream, Approvals(state=mode.take_state))
     text = render_plan(stream, world, plan)
-    against = [one for one in plan.objections if one.verdict is Verdict.REFUSED]
-    if allowed is not None:
-        against += [one for one in plan.objections if one.exit_class not in allowed and one not in against]
-    if against:
+    if against := [one for one in plan.objections if not mode.may_approve(one, plan)]:
         raise RequestRefused(
             f"The start plan stands against it.\n\n{text}\n\n" + " ".join(one.sentence for one in against),
             state="Nothing was changed.",
             next_step=" ".join(dict.fromkeys(one.next_step for one in against)),
         )
-    approvals = approve_exactly(plan, world, request.ceilings)
-    text = "\n".join(
-        [text, *(f"- Covers a loss of partition {one.partition} up to {one.ceiling:,}." for one in approvals.losses)]
-    )
+    mode.refuse_unfit(plan, text)
+    approvals = approve_exactly(plan, world, request.ceilings).model_copy(update={"state": mode.take_state})
+    text = "\n".join([text, *_covers(approvals)])
     needed = plan.verdict is Verdict.NEEDS_APPROVAL
     return Planned(text, needed, spec_hash(stream), approvals.model_dump(mode="json"))
+
+
+def _covers(approvals: Approvals) -> Iterator[str]:
+    for one in approvals.losses:
+        yield f"- Covers a loss of partition {one.partition} up to {one.ceiling:,}."
+    if approvals.forget_through_ms is not None:
+        yield f"- Covers that events up to {tell_time(approvals.forget_through_ms)} are in no state, and none after that."
 
 
 def approve_exactly(plan: StartPlan, world: World, ceilings: dict[int, int]) -> Approvals:
@@ -64,7 +69,8 @@ def approve_exactly(plan: StartPlan, world: World, ceilings: dict[int, int]) -> 
     states = {**world.sinks, world.quarantine.sink: world.quarantine}
     changes = frozenset((name, change.version) for name, state in states.items() for change in state.changes)
     made_anew = any(one.exit_class is ExitClass.TOPIC_CHANGED for one in plan.objections)
-    return Approvals(losses=losses, changes=changes, new_topic=world.topic.topic_id if made_anew else None)
+    new_topic = world.topic.topic_id if made_anew else None
+    return Approvals(losses=losses, changes=changes, new_topic=new_topic, forget_through_ms=asked_to_forget(plan))
 
 
 def refuse_if_worse(ground: Ground, stream: Stream, planned: Planned) -> None:

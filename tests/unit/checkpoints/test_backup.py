@@ -22,6 +22,7 @@ from include.checkpoints.backup import (
 )
 from include.checkpoints.backup_expiry import expire_backups
 from include.checkpoints.care import CheckpointCare
+from include.checkpoints.carry_over import carry_over
 from include.checkpoints.examine import examine
 from include.checkpoints.rehearse import rehearse
 from include.checkpoints.seed import check_ready
@@ -56,11 +57,25 @@ def test_a_backup_is_a_copy_with_hashes_and_the_tidemark_beside_it(backup: Backu
         **{"generation": 7, "batch": 5, "ends": {"0": 60}, "watermark_ms": 60_000, "taken_at": ""},
     }
     assert backup.tidemark["sinks"] == {"lake": {"0": 60}}
-    assert not (backup.checkpoint / "metadata").samefile(checkpoint / "metadata")
+    assert not (backup.folder / "metadata").samefile(checkpoint / "metadata")
     recorded = json.loads((backup.folder / "READY").read_bytes())
     assert set(recorded) == set(contents(backup.folder)) - {"READY"}
     verify_backup(backup)
     assert [folder.name for folder in backup.folder.parent.iterdir()] == [backup.folder.name]
+
+
+def test_a_backup_can_be_looked_through_and_carried_over_as_it_lies_there(backup: Backup, tmp_path: Path) -> None:
+    """So that a start plan treats it like the folder of an earlier generation."""
+    found = examine(backup.folder, TOPIC)
+    assert found.damages == ()
+    assert found.whole is not None
+    about = read_about(backup.folder)
+    assert about is not None
+    assert about.state_hash == "a hash"
+    carry_over(backup.folder, tmp_path / "c000008", found.whole.batch, {ABOUT: About("a hash", backup.folder.name).to_json()})
+    assert examine(tmp_path / "c000008", TOPIC) == found
+    assert not (tmp_path / "c000008" / "tidemark.json").exists()
+    verify_backup(backup)
 
 
 def test_it_ends_at_the_newest_whole_batch(checkpoint: Path, backups: Path) -> None:
@@ -68,7 +83,7 @@ def test_it_ends_at_the_newest_whole_batch(checkpoint: Path, backups: Path) -> N
     (checkpoint / "state" / "0" / "0" / "6.changelog").unlink()
     made = make_backup(checkpoint, backups, TOPIC, {})
     assert made.tidemark["checkpoint"]["batch"] == 4
-    assert not (made.checkpoint / "offsets" / "5").exists()
+    assert not (made.folder / "offsets" / "5").exists()
     assert contents(checkpoint) == {name: content for name, content in before.items() if name != "state/0/0/6.changelog"}
 
 
@@ -104,12 +119,12 @@ def test_a_restored_backup_is_whole_and_says_by_which_file_it_was_made(backup: B
     about = read_about(tmp_path / "c000008")
     assert about is not None
     assert about.state_hash == "a hash"
-    assert not (tmp_path / "c000008" / "metadata").samefile(backup.checkpoint / "metadata")
+    assert not (tmp_path / "c000008" / "metadata").samefile(backup.folder / "metadata")
 
 
 @pytest.mark.parametrize("how", ["changed", "missing", "added", "no READY"])
 def test_a_damaged_backup_is_never_restored(backup: Backup, tmp_path: Path, how: str) -> None:
-    file = backup.checkpoint / "state" / "0" / "0" / "_metadata" / "schema"
+    file = backup.folder / "state" / "0" / "0" / "_metadata" / "schema"
     if how == "changed":
         file.write_bytes(b"v3 Columns")
     elif how == "added":
@@ -134,7 +149,7 @@ def test_a_rehearsal_tells_the_true_recovery_point_and_leaves_nothing(backup: Ba
 
 
 def test_a_rehearsal_with_a_damaged_backup_fails_and_leaves_nothing(backup: Backup, backups: Path) -> None:
-    (backup.checkpoint / "offsets" / "5").write_bytes(b"torn")
+    (backup.folder / "offsets" / "5").write_bytes(b"torn")
     with pytest.raises(BackupDamaged, match="offsets/5 is not as it was copied"):
         rehearse(backups, TOPIC, backups)
     assert [folder.name for folder in backups.iterdir()] == [backup.folder.name]

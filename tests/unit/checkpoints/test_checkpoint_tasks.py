@@ -1,4 +1,4 @@
-"""What maintain_checkpoints does in a deployment: its stateful streams, by the shipped files, each whatever became of the others."""
+"""What maintain_checkpoints does in a deployment: the stateful streams of the shipped files, each apart from the others."""
 
 from pathlib import Path
 from types import SimpleNamespace

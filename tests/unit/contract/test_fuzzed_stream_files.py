@@ -12,7 +12,7 @@ from include.contract.catalog import config_folder, load_streams
 from include.contract.problems import StreamFilesInvalid
 
 FILES = 2_000
-VALID = (config_folder() / "streams" / "orders_raw.yaml").read_text()
+VALID, STATEFUL = ((config_folder() / "streams" / f"{name}.yaml").read_text() for name in ("orders_raw", "payment_totals"))
 TOKENS = [
     *(
         "null",
@@ -64,7 +64,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def mutate(seed: int) -> bytes:
     chance = random.Random(seed)  # noqa: S311 - not a secret
-    lines = VALID.splitlines()
+    lines = chance.choice([VALID, STATEFUL]).splitlines()
     for _ in range(chance.randint(1, 4)):
         number = chance.randrange(len(lines))
         line = lines[number]

@@ -5,6 +5,7 @@ import pytest
 from jobs import live_line
 from jobs.batch import Delivered
 from jobs.live_line import LiveLine
+from jobs.state_health import Dropped
 
 
 class Clock:
@@ -44,6 +45,20 @@ def test_a_line_tells_rows_rate_lag_and_forecast(clock: Clock, capsys: pytest.Ca
     clock.seconds = 21
     line.batch(done(3, 10), 1.0, {0: 21_000}, 0)
     assert said(capsys).endswith("caught up")
+
+
+def test_what_a_state_kept_out_is_told_and_a_batch_without_records_makes_no_forecast(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = LiveLine("orders", 3, {0: 0})
+    line.batch(done(0, 1000), 2.0, {0: 1000}, 0, Dropped(3, 1200, by_window=False).told)
+    assert "1,000 delivered, 1,200 duplicates, 3 late in" in said(capsys)
+    clock.seconds = 10
+    line.batch(done(1, 1000), 2.0, {0: 1000}, 0, Dropped(2, 0, by_window=True).told)
+    assert "1,000 delivered, late for 2 closed windows in" in said(capsys)
+    clock.seconds = 20
+    line.batch(done(2, 0), 2.0, {0: 1080}, 80, Dropped(0, 0, by_window=False).told)
+    assert said(capsys).endswith("0 delivered in   2.0 s (0/s), lag 80")
 
 
 def test_a_smaller_batch_than_declared_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from include.local_stack.demo.count import Count
 from include.local_stack.demo.driver import Kill
 from include.local_stack.demo.eyes import Batch
 from include.local_stack.demo.parts_played import PlayedSink
-from include.local_stack.demo.story import make_report
+from include.local_stack.demo.report import make_report
 
 COUNTED = Count(produced=100, delivered=90, quarantined=4, filtered=6, delivered_twice=0, lost=0)
 SINKS = [("user_metrics", "lake"), ("user_metrics", "totals"), ("orders_to_postgres", "warehouse")]
@@ -33,8 +33,8 @@ def window(sink: str, verdict: Verdict = Verdict.PASSED) -> Window:
 
 
 def report(counts: list[Count], windows: list[Window]) -> dict[str, Any]:
-    played = [PlayedSink(stream, sink, NoEye(), lambda _: COUNTED) for stream, sink in SINKS]
-    return make_report(list(zip(played, counts, strict=True)), windows, KILLS, 24.44)
+    played = [PlayedSink(stream, sink, NoEye(), lambda: COUNTED) for stream, sink in SINKS]
+    return make_report(list(zip(played, counts, strict=True)), windows, ("user_metrics",), KILLS, {"user_metrics": 24.44})
 
 
 def test_a_report_has_what_others_read_from_it() -> None:
@@ -42,7 +42,7 @@ def test_a_report_has_what_others_read_from_it() -> None:
     assert told["balanced"] is True
     assert told["streams"][0] == {
         **{"stream": "user_metrics", "sink": "lake", "produced": 100, "delivered": 90, "quarantined": 4, "filtered": 6},
-        **{"delivered_twice": 0, "lost": 0, "superseded": 0, "recovery_seconds": 24.4},
+        **{"delivered_twice": 0, "lost": 0, "superseded": 0, "duplicates": 0, "late": 0, "recovery_seconds": 24.4},
     }
     assert [one["recovery_seconds"] for one in told["streams"]] == [24.4, 24.4, None]
     assert told["kills"] == [vars(KILLS[0])]

@@ -1,9 +1,12 @@
 """A start plan as a person reads it: one sentence and a table, partition by partition."""
 
+from dataclasses import replace
+
 from include.contract.catalog import load_streams
 from include.start_plan.approvals import Approvals
 from include.start_plan.plan import plan_start
 from include.start_plan.render import render_plan
+from include.start_plan.state_plan import StatePlan, Way
 from tests.unit.start_plan.test_plan import HASH, new, sink, topic, world
 
 
@@ -35,3 +38,15 @@ def test_a_plan_tells_of_a_sink_that_is_added() -> None:
     assert told[-1].startswith(
         "- Sink more is new and begins at Kafka's earliest offsets: partition 0 at 10, partition 1 at 0. 50 offsets"
     )
+
+
+def test_a_plan_tells_from_where_and_how_much_is_read_again_for_a_state() -> None:
+    seen = world(topic({0: 0, 1: 0}), sink("lake", {0: 40, 1: 20}))
+    stateless = plan_start(seen, "earliest", Approvals(), HASH)
+    plan = replace(stateless, state=StatePlan(Way.WARM_UP, {0: 15, 1: 20}))
+    told = render_plan(load_streams()["orders_raw"], seen, plan).splitlines()
+    assert told[0].endswith("0 lost. Before that 25 offsets are read again for its state.")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in told if line.startswith("|")]
+    assert rows[0][4:6] == ["state from", "for the state"]
+    assert [row[4:6] for row in rows[2:]] == [["15", "25"], ["20", "0"]]
+    assert "state" not in render_plan(load_streams()["orders_raw"], seen, stateless)

@@ -81,6 +81,8 @@ class Case:
 KILLED = ExitClass.KILLED
 POISON = ExitClass.POISON
 OUTAGE = ExitClass.INFRASTRUCTURE
+OUT_OF_MEMORY = ExitClass.OUT_OF_MEMORY
+STATEFUL = Limits(timedelta(minutes=5), 1000, is_stateful=True)
 GIVEN_UP = Desired(False, "supervision", "another deployment writes here", ago(60))
 CASES = {
     # no driver, and none should be
@@ -175,6 +177,28 @@ CASES = {
     ),
     "the pause after an outage is a minute at most": Case(
         seen(ends=tuple(end(OUTAGE, n) for n in range(1, 600, 60))), State.WAITING, says="again in 59 s"
+    ),
+    "too big for memory three times, with a state": Case(
+        seen(ends=tuple(end(OUT_OF_MEMORY, n) for n in (9, 40, 3000)), lag=5000, limits=STATEFUL),
+        State.STOPPED,
+        Act.GIVE_UP,
+        "3 ends as out of memory, and no batch was finished between them",
+        OUT_OF_MEMORY,
+    ),
+    "too big for memory three times, without one": Case(
+        seen(ends=tuple(end(OUT_OF_MEMORY, n) for n in (9, 40, 60))), State.CRASH_LOOP, says="again in 1 s"
+    ),
+    "killed three times while idle, with a state": Case(
+        seen(ends=tuple(end(KILLED, n) for n in (10, 40, 60)), limits=STATEFUL), State.STARTING, Act.START
+    ),
+    "too big for memory twice, with a state": Case(
+        seen(ends=(end(OUT_OF_MEMORY, 5), end(OUT_OF_MEMORY, 40)), lag=5000, limits=STATEFUL), State.STARTING, Act.START
+    ),
+    "three ends of two classes, with a state": Case(
+        seen(ends=(end(KILLED, 10), end(OUT_OF_MEMORY, 40), end(KILLED, 60)), lag=5000, limits=STATEFUL), State.STARTING, Act.START
+    ),
+    "killed three times with a batch between, with a state": Case(
+        seen(ends=tuple(end(KILLED, n) for n in (10, 40, 60)), batches=(batch(50, 0),), lag=5000, limits=STATEFUL), State.STARTING, Act.START
     ),
     "stopped by somebody's signal": Case(seen(ends=(end(ExitClass.STOPPED, 1), end(KILLED, 9))), State.STARTING, Act.START),
     "fenced by a newer one of ours": Case(seen(ends=(end(ExitClass.FENCED, 1, generation=6),)), State.STARTING, Act.START),

@@ -1,0 +1,69 @@
+"""Copies of a record in a deduped stream, for reconciliation: which of them dedupe let pass, told from the recorded batches alone.
+
+A state remembers a record that passed for as long as the watermark is less than `within` above it: until then every copy is a
+duplicate. Which of several copies in one batch passes, nobody knows beforehand (P6.5).
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.measuring import DUPLICATE, GOOD, PLACE
+
+OF_A_COPY = ("_copy_of", "_at", "_batch", *PLACE)
+OF_A_KEY = Window.partitionBy("_copy_of")
+IN_ORDER = OF_A_KEY.orderBy("_batch", *PLACE)
+
+
+def with_duplicates(records: DataFrame, delivered: DataFrame, within: timedelta) -> DataFrame:
+    """A good record that is not there is a duplicate if a copy of it is. Of several copies of which none is there, one is lost."""
+    missing = records.where(F.col("_fate") == GOOD).join(delivered.select(*PLACE), PLACE, "left_anti")
+    explained = _remembered(missing, delivered, within)
+    unexplained = missing.join(explained, PLACE, "left_anti")
+    first = unexplained.groupBy("_copy_of").agg(F.min_by(F.struct(*OF_A_COPY[1:]), F.struct("_batch", *PLACE)).alias("_first"))
+    duplicates = explained.union(_remembered(unexplained, first.select("_copy_of", "_first.*"), within)).distinct()
+    joined = records.join(duplicates.withColumn("_explained", F.lit(True)), PLACE, "left")
+    fate = F.when(F.col("_explained"), DUPLICATE).otherwise(F.col("_fate"))
+    return joined.withColumn("_fate", fate).drop("_explained")
+
+
+def delivered_again(mine: DataFrame, delivered: DataFrame, within: timedelta) -> DataFrame:
+    """The places of those that passed though the state remembered a copy; what it was allowed to forget does not count."""
+    is_known = F.col("c._at") > F.coalesce(F.col("r._forgotten_ms") * 1000, F.lit(-(2**63)))
+    came_before = F.struct("c._batch", *(f"c.{name}" for name in PLACE)) < F.struct("r._batch", *(f"r.{name}" for name in PLACE))
+    return _remembered(mine, delivered, within, is_known & came_before)
+
+
+def with_choice(
+    good: DataFrame, counts_by: Sequence[str], within: timedelta, certain_from: int = 0, forgotten_ms: int | None = None
+) -> DataFrame:
+    """Adds `_passes` to one of the copies of each record, and `_doubtful` to all of those of which it cannot be told whether this
+    one, or only this one, has passed: they lie further apart than `within`, began before what is known or up to what was
+    forgotten, or came in one batch and differ in what they count by."""
+    first = good.withColumns({"_first": F.min("_batch").over(OF_A_KEY), "_what": F.xxhash64(*counts_by)})
+    of_first = F.when(F.col("_batch") == F.col("_first"), F.col("_what"))
+    lowest, highest = F.min("_at").over(OF_A_KEY), F.max("_at").over(OF_A_KEY)
+    is_doubtful = (
+        (highest - lowest > F.lit(micros(within)))
+        | (F.min(of_first).over(OF_A_KEY) != F.max(of_first).over(OF_A_KEY))
+        | (F.col("_first") < F.lit(certain_from))
+        | (lowest <= F.lit(forgotten_ms * 1000 if forgotten_ms is not None else -(2**63)))
+    )
+    has_copies = F.count("*").over(OF_A_KEY) > 1
+    passes = F.row_number().over(IN_ORDER) == 1
+    return first.withColumns({"_passes": passes, "_doubtful": has_copies & is_doubtful}).drop("_first", "_what")
+
+
+def _remembered(records: DataFrame, copies: DataFrame, within: timedelta, more: Column | None = None) -> DataFrame:
+    """The places of records of which a copy was in the state when they came."""
+    is_another = F.struct(*(f"c.{name}" for name in PLACE)) != F.struct(*(f"r.{name}" for name in PLACE))
+    in_state = F.col("c._at") + F.lit(micros(within)) > F.col("r._late_ms") * 1000
+    condition = (F.col("r._copy_of") == F.col("c._copy_of")) & (F.col("c._batch") <= F.col("r._batch")) & is_another & in_state
+    joined = records.alias("r").join(copies.alias("c"), condition if more is None else condition & more, "left_semi")
+    return joined.select(*PLACE)
+
+
+def micros(length: timedelta) -> int:
+    return length // timedelta(microseconds=1)

@@ -1,0 +1,93 @@
+"""Random histories of a stateful stream: duplicates, disorder, lateness, a crash, the loss of every checkpoint, other batch sizes.
+
+Each is a seed. A few run with the others; `make stateful-histories` lives through a hundred.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from include.local_stack.stack import Stack
+from jobs.failpoints import Failpoint, FailpointReached
+from tests.integration.stateful.test_recovery import SOURCE, crash_at
+from tests.payments import TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
+from tests.streams import TrialStream
+
+HISTORIES = int(os.environ.get("TIDEMARK_HISTORIES") or 2)
+PARTITIONS = 3
+CRASHES = (Failpoint.AFTER_STATE, Failpoint.BEFORE_WRITE, Failpoint.BEFORE_COMMIT, Failpoint.AFTER_COMMIT)
+
+
+class Producer:
+    """Makes portions of events whose fate is known. Time goes on by some minutes with each; disorder is within four of them."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._minute = 0.0
+        self.sent: list[Event] = []
+
+    def portion(self, *, may_be_late: bool) -> list[Event]:
+        events = [self._event() for _ in range(self._chance.randint(30, 90))]
+        known = [event for event in (*self.sent, *events) if not event.late]
+        events += [self._again(self._chance.choice(known)) for _ in range(self._chance.randint(5, 30))]
+        if may_be_late:
+            events += [event for _ in range(self._chance.randint(1, 6)) for event in self._late()]
+        self._chance.shuffle(events)
+        self._minute += self._chance.choice([0.5, 3, 8, 14])
+        self.sent += events
+        return events
+
+    def _event(self) -> Event:
+        minute = self._minute + self._chance.uniform(-4, 0)
+        user, cents = f"u{self._chance.randrange(4)}", self._chance.randint(1, 999)
+        return Event(f"e{self._chance.getrandbits(40):x}", user, minute, cents, self._chance.randrange(PARTITIONS))
+
+    def _again(self, event: Event) -> Event:
+        """The same event in any partition: a duplicate, or late by now. Either way it is not delivered."""
+        return Event(event.id, event.user, event.minute, event.cents, self._chance.randrange(PARTITIONS))
+
+    def _late(self) -> list[Event]:
+        """An hour late; sometimes an event of the same id comes in time as well, in the same portion."""
+        event = self._event()
+        late = Event(event.id, event.user, event.minute - 60, event.cents, self._chance.randrange(PARTITIONS), late=True)
+        return [late, event] if self._chance.random() < 0.5 else [late]
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_history_ends_as_if_nothing_had_happened(stack: Stack, tmp_path: Path, spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    trial, producer = TrialStream(stack, tmp_path), Producer(chance)
+    emit = "updates"
+    file = {**TIMED, "aggregate": {**WINDOWS, "emit": emit}, "sinks": windows_sink(trial.name)}
+
+    def write_file() -> None:
+        trial.write_file(**file, source={**SOURCE, "topic": trial.name, "max_records_per_batch": chance.choice([40, 90, 1000])})
+
+    write_file()
+    send(trial, producer.portion(may_be_late=False))
+    trial.run(spark)  # to its end: from here on an hour is late, whatever the batches
+    is_lost_after_the_crash = chance.random() < 0.5
+    send(trial, producer.portion(may_be_late=True))
+    write_file()
+    if not is_lost_after_the_crash:
+        shutil.rmtree(trial.checkpoints)
+    _run_into_a_crash(trial, spark, chance)
+    if is_lost_after_the_crash:
+        shutil.rmtree(trial.checkpoints)
+    send(trial, producer.portion(may_be_late=True))
+    write_file()
+    trial.run(spark)
+    assert totals_there(trial, spark) == totals(producer.sent), f"seed {seed}"
+
+
+def _run_into_a_crash(trial: TrialStream, spark: SparkSession, chance: random.Random) -> None:
+    """Unless there are fewer batches than that."""
+    with crash_at(chance.choice(CRASHES), chance.randint(1, 4)):
+        try:
+            trial.run(spark)
+        except FailpointReached:
+            return
