@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories crash-matrix bench-recovery orders run up down status logs clean demo test thorough lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories stateful-histories payments crash-matrix bench-recovery orders run up down status logs clean demo test thorough lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,14 @@ check: ## validate all stream and schema files; STREAM=x shows ten of its record
 orders: ## send orders for orders_raw to read: make orders [RECORDS=100000]
 	$(EXISTING)
 	@$(STACK) orders --records $(or $(RECORDS),100000)
+
+payments: ## send payments for payment_totals to read: make payments [RECORDS=100000]
+	$(EXISTING)
+	@$(STACK) payments --records $(or $(RECORDS),100000)
+
+stateful-histories: ## a hundred random histories of a stateful stream, each with a crash and the loss of its state: [HISTORIES=100]
+	$(SETUP) --dev
+	@TIDEMARK_HISTORIES=$(or $(HISTORIES),100) $(VENV) -m pytest --timeout=3600 tests/integration/stateful/test_random_histories.py
 
 run: ## one stream's driver in the foreground, without Airflow: make run STREAM=x [ONCE=1] [APPROVE=...] [ACCEPT=...] [TOPIC_ID=...] [STATE=continue|restore|warm_up] [FORGET=...]
 	$(SETUP)

@@ -92,7 +92,7 @@ class Delivery:
         return _summary(number, span, ledgers)
 
     def behind(self, span: BatchRange, clock: EventClock | None) -> list[Sink]:
-        """Those that lack something of the batch: records, or that its watermark closes windows (P6.1). Refuses what fits none."""
+        """Those that lack something of the batch: records, or that it closes windows (P6.1). Refuses what fits none."""
         behind = [sink for sink in self._sinks if not sink.tidemark.covers(span.ends, clock)]
         for sink in behind:
             self._refuse_above(sink, span)

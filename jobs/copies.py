@@ -1,4 +1,4 @@
-"""Copies of a record in a deduped stream, for reconciliation: which of them dedupe let pass, told from the recorded batches alone.
+"""Copies of a record in a deduped stream, for reconciliation: which of them dedupe let pass, told by the recorded batches.
 
 A state remembers a record that passed for as long as the watermark is less than `within` above it: until then every copy is a
 duplicate. Which of several copies in one batch passes, nobody knows beforehand (P6.5).
@@ -18,7 +18,7 @@ IN_ORDER = OF_A_KEY.orderBy("_batch", *PLACE)
 
 
 def with_duplicates(records: DataFrame, delivered: DataFrame, within: timedelta) -> DataFrame:
-    """A good record that is not there is a duplicate if a copy of it is. Of several copies of which none is there, one is lost."""
+    """A good record that is not there is a duplicate if a copy of it is. Of several of which none is there, one is lost."""
     missing = records.where(F.col("_fate") == GOOD).join(delivered.select(*PLACE), PLACE, "left_anti")
     explained = _remembered(missing, delivered, within)
     unexplained = missing.join(explained, PLACE, "left_anti")

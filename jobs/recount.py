@@ -1,6 +1,7 @@
 """Recounts one window: per partition what Kafka, the table and the quarantine hold, and where they differ, which records."""
 
 import time
+from dataclasses import replace
 
 from include.contract.places import OutputTopic
 from include.contract.stream_spec import DeltaAppend, DeltaMerge, KafkaOutput, PostgresTotals
@@ -9,12 +10,14 @@ from include.control.window_contents import Measured, Segment
 from include.tidemarks.sink_state import read_sink
 from include.topics.topic import TopicMissing, TopicState
 from jobs.kafka.recount import OutputCounting
+from jobs.known_batches import batches_of
 from jobs.made_by import Group, find_groups
 from jobs.measuring import Sides
 from jobs.postgres.recount import KeyedCounting
 from jobs.postgres.recount_totals import TotalsCounting
 from jobs.recount_append import AppendCounting
 from jobs.recount_merge import MergeCounting
+from jobs.recount_stateful import for_all, stateful_counts, why_not_counted
 from jobs.window_counts import WindowCounts
 
 GONE = "its topic is gone: Kafka has nothing of epoch {epoch} any more"
@@ -25,11 +28,15 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     audited = sides.window.audited
     segments = list(audited.segments) if audited else []
     state = _state(sides)
+    compacted = sides.topic.is_compacted() if state else False
     not_recounted = _out_of_reach(sides, state, segments)
+    if sides.stream.spec.is_stateful:
+        sides = replace(sides, known=batches_of(sides.place, sides.window))
+        why = why_not_counted(sides, compacted=compacted)
+        not_recounted = {one.partition: why for one in segments} if why else for_all(segments, not_recounted)
     known = [one for one in segments if one.partition not in not_recounted]
     groups, unknown = find_groups(sides.spark, control, sides.stream, known)
     not_recounted |= unknown
-    compacted = sides.topic.is_compacted() if state else False
     counts = _counts(sides, compacted=compacted)
     for group in groups:
         if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
@@ -41,6 +48,7 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
         compacted=compacted,
         keys=counts.keys,
         distinct_keys=counts.distinct_keys,
+        duplicates=counts.duplicates,
         waiting=_waiting(sides, state),
         newest_ms=counts.newest_ms,
         measured_ms=int(time.time() * 1000),
@@ -50,6 +58,8 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
 
 
 def _counts(sides: Sides, *, compacted: bool) -> WindowCounts:
+    if sides.stream.spec.is_stateful and (counts := stateful_counts(sides)):
+        return counts
     match sides.stream.spec.sinks[sides.window.sink]:
         case DeltaAppend():
             return AppendCounting(sides, compacted=compacted)

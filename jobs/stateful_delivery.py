@@ -1,7 +1,7 @@
-"""Delivers a batch of a stateful stream (P6): the state is consumed in full, then every record's fate is counted from Kafka.
+"""Delivers a batch of a stateful stream (P6): the state is consumed in full, then the fate of each record is counted from Kafka.
 
-1. what comes out of the stateful operators is kept, in full, before anything else; 2. the batch's range is read again, as a batch,
-and each record gets its fate; 3. the counts are compared with Spark's own; 4. sinks get rows, or results, as in any batch. A batch
+1. what comes out of the stateful operators is kept, in full, before all else; 2. the range is read again, as a batch,
+and each record gets its fate; 3. the counts are compared with those of Spark; 4. sinks get rows, or results, as ever. A batch
 that every sink has already is consumed and no more.
 """
 

@@ -3,6 +3,7 @@ the database has at the very snapshot at which its totals are read (P7.1). The s
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,11 +19,11 @@ from include.control.window_contents import Segment
 from include.topics.topic import TopicState
 from jobs.made_by import Group, Spec, find_spec
 from jobs.measuring import GOOD, PLACE, Sides, outside, within
-from jobs.postgres.columns_there import columns_there
+from jobs.postgres.columns_there import ColumnThere, columns_there
 from jobs.postgres.comparison import count_rejects
 from jobs.postgres.partial_totals import needed_for_totals
 from jobs.postgres.recount import PostgresCounting
-from jobs.postgres.totals_comparison import differing, expect_totals
+from jobs.postgres.totals_comparison import differing, stage_totals
 from jobs.postgres.wanted_table import WantedTable, wanted_table
 
 TOLD = 5
@@ -44,6 +45,14 @@ OTHER_EPOCHS = """
 SELECT count(*) FROM tidemark.sink_commit WHERE target = %(target)s AND note::jsonb->>'kind' = 'batch'
     AND (note::jsonb->'tidemark'->>'epoch')::int <> %(epoch)s
 """
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The table as it should be, and the columns that it has."""
+
+    wanted: WantedTable
+    there: Mapping[str, ColumnThere]
 
 
 class TotalsCounting(PostgresCounting):
@@ -83,9 +92,7 @@ class TotalsCounting(PostgresCounting):
             hashes = {one.spec_hash for one in segments}
             specs = {made_by: find_spec(self.sides.spark, control, self.sides.stream, made_by) for made_by in hashes}
             unknown = self._out_of_reach(state, segments, others) or self._added_otherwise(segments, specs)
-            if not unknown:
-                self._compare(cursor, segments, {made_by: spec for made_by, spec in specs.items() if spec})
-        return unknown
+            return unknown or self._compare(cursor, segments, {made_by: spec for made_by, spec in specs.items() if spec})
 
     def _added_otherwise(self, segments: list[Segment], specs: Mapping[str, Spec | None]) -> dict[int, str]:
         """By a file that is not kept, or that kept other totals."""
@@ -112,13 +119,13 @@ class TotalsCounting(PostgresCounting):
             if state.earliest.get(number, 0) > start
         }
 
-    def _compare(self, cursor: Cursor, segments: list[Segment], specs: dict[str, Spec]) -> None:
+    def _compare(self, cursor: Cursor, segments: list[Segment], specs: dict[str, Spec]) -> dict[int, str]:
         newest = next(iter(specs.values()))
         wanted = wanted_table(self.place, self._settings, newest.shape)
         there = columns_there(cursor, wanted)
         if missing := [column.name for column in wanted.columns if column.name not in there]:
             self.findings.append(f"{self.place} has no column {', '.join(missing)}")
-            return
+            return {}
         others = outside(segments, [one for group, _ in self._kept for one in group.segments])
         records = [
             *(kept.where(within(segments)) for _, kept in self._kept),
@@ -129,13 +136,23 @@ class TotalsCounting(PostgresCounting):
             ),
         ]
         good = reduce(DataFrame.unionByName, records).where(F.col("_fate") == GOOD)
-        accepted = good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_anti")
-        expect_totals(cursor, there, self._add_up(accepted))
-        self._tell(cursor, wanted)
+        return self._judge(cursor, Compared(wanted, there), good)
+
+    def _judge(self, cursor: Cursor, compared: Compared, good: DataFrame) -> dict[int, str]:
+        """Returns what could not be judged after all."""
+        stage_totals(cursor, compared.there, good.select(*self._settings.key).limit(0), "doubtful")
+        self.tell_differing(cursor, compared, good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_anti"))
+        return {}
+
+    def tell_differing(self, cursor: Cursor, compared: Compared, accepted: DataFrame) -> None:
+        stage_totals(cursor, compared.there, self._add_up(accepted), "expected")
+        self._tell(cursor, compared.wanted)
 
     def _records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
-        needed = needed_for_totals(self._settings)
-        return self.sides.records(spec, segments).select(*PLACE, "_kafka_timestamp", "_fate", *needed)
+        return self.sides.records(spec, segments).select(*self._columns(spec))
+
+    def _columns(self, spec: Spec) -> list[Any]:
+        return [*PLACE, "_kafka_timestamp", "_fate", *needed_for_totals(self._settings)]
 
     def _rejected(self, cursor: Cursor) -> DataFrame:
         cursor.execute(

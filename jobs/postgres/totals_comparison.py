@@ -25,31 +25,33 @@ def _as_text(field: T.StructField) -> Any:
     return form.as_text(field.name).alias(field.name) if form else F.col(field.name)
 
 
-def expect_totals(cursor: Cursor, there: Mapping[str, ColumnThere], added: DataFrame) -> None:
-    """Over the connection of the snapshot, which sees what it has written itself and nothing else that is new."""
+def stage_totals(cursor: Cursor, there: Mapping[str, ColumnThere], added: DataFrame, table: str) -> None:
+    """In a temporary table: `expected`, or the keys that are `doubtful`. Over the connection of the snapshot, which sees what it
+    has written itself and nothing else that is new."""
     as_text = added.select(*(_as_text(field) for field in added.schema))
     texts = SQL(", ").join(SQL("{} text").format(Identifier(name)) for name in added.columns)
-    cursor.execute(SQL("CREATE TEMP TABLE expected_as_text ({}) ON COMMIT DROP").format(texts))
-    cursor.copy_expert(
-        "COPY expected_as_text FROM STDIN (FORMAT csv)", Parts(_csv(as_text.toLocalIterator(prefetchPartitions=True)))
-    )
+    staged, name = Identifier(f"{table}_as_text"), Identifier(table)
+    cursor.execute(SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(staged, texts))
+    copy = SQL("COPY {} FROM STDIN (FORMAT csv)").format(staged)
+    cursor.copy_expert(copy, Parts(_csv(as_text.toLocalIterator(prefetchPartitions=True))))
     typed = SQL(", ").join(
         SQL("{} AS {}").format(from_text(SQL("s.{}").format(Identifier(name)), there[name].type), Identifier(name))
         for name in added.columns
     )
-    cursor.execute(SQL("CREATE TEMP TABLE expected ON COMMIT DROP AS SELECT {} FROM expected_as_text s").format(typed))
-    cursor.execute("ANALYZE expected")
+    cursor.execute(SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} s").format(name, typed, staged))
+    cursor.execute(SQL("ANALYZE {}").format(name))
 
 
 def differing(sink: PostgresTotals, wanted: WantedTable) -> Composed:
-    """Key, whether it is in the table and its totals there, whether it is expected and its totals then."""
+    """Key, whether it is in the table and its totals there, whether it is expected and its totals then. Without doubtful keys."""
     of_table = SQL(", ").join(SQL("t.{}").format(Identifier(name)) for name in sink.totals)
     of_kafka = SQL(", ").join(SQL("e.{}").format(Identifier(name)) for name in sink.totals)
     keys = SQL(", ").join(SQL("coalesce(t.{0}, e.{0})").format(Identifier(name)) for name in sink.key)
     first = Identifier(sink.key[0])
     return SQL(
         "SELECT {keys}, t.{first} IS NOT NULL, {of_table}, e.{first} IS NOT NULL, {of_kafka} FROM {table} t"
-        " FULL JOIN expected e ON {same} WHERE t.{first} IS NULL OR e.{first} IS NULL OR {differ} ORDER BY {keys}"
+        " FULL JOIN expected e ON {same} WHERE (t.{first} IS NULL OR e.{first} IS NULL OR {differ})"
+        " AND NOT EXISTS (SELECT 1 FROM doubtful d WHERE {is_doubtful}) ORDER BY {keys}"
     ).format(
         keys=keys,
         first=first,
@@ -57,6 +59,7 @@ def differing(sink: PostgresTotals, wanted: WantedTable) -> Composed:
         of_kafka=of_kafka,
         table=wanted.name,
         same=SQL(" AND ").join(SQL("t.{0} = e.{0}").format(Identifier(name)) for name in sink.key),
+        is_doubtful=SQL(" AND ").join(SQL("d.{0} = coalesce(t.{0}, e.{0})").format(Identifier(name)) for name in sink.key),
         differ=SQL(" OR ").join(SQL("t.{0} IS DISTINCT FROM e.{0}").format(Identifier(name)) for name in sink.totals),
     )
 

@@ -1,4 +1,4 @@
-"""Drivers of a stateful stream are killed with their JVM (SIGKILL), and the state is continued or made again: the windows hold what
+"""Drivers of a stateful stream are killed with their JVM (SIGKILL), and the state is continued or made again: windows hold what
 plain arithmetic says (P6)."""
 
 import random

@@ -1,4 +1,4 @@
-"""What dedupe and windows make of records: each kind against plain arithmetic, and what is set aside with its reason (P6.1, P6.4)."""
+"""What dedupe and windows make of records: each kind against plain arithmetic, and what is set aside with its reason (P6.4)."""
 
 import json
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Random histories of a stateful stream: duplicates, disorder, lateness, a crash, the loss of every checkpoint, other batch sizes.
+"""Random histories of a stateful stream: duplicates, disorder, lateness, a crash, the loss of every checkpoint, all batch sizes.
 
 Each is a seed. A few run with the others; `make stateful-histories` lives through a hundred.
 """
