@@ -49,7 +49,7 @@ def _speed(environment: Environment) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         # By default 10,000 tasks list a folder of ten files: the VACUUM of a small table took 35 s.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-        # Keys of a stateful stream lie on disk and not on the heap; a batch writes what it changed, now and then there is a snapshot.
+        # Keys of a stateful stream lie on disk, not on the heap; a batch writes what it changed, and now and then a snapshot.
         "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.shuffle.partitions": str(environment.spark.shuffle_partitions),

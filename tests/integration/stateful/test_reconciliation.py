@@ -2,7 +2,6 @@
 found and named (P7).
 """
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
 from deltalake import DeltaTable, write_deltalake
 from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
