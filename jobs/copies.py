@@ -1,10 +1,9 @@
 """Copies of a record in a deduped stream, for reconciliation: which of them dedupe let pass, told by the recorded batches.
 
 A state remembers a record that passed for as long as the watermark is less than `within` above it: until then every copy is a
-duplicate. Which of several copies in one batch passes, nobody knows beforehand (P6.5).
+duplicate. Of copies in one batch the earliest event passes (`stateful_frame.first_copies`).
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
@@ -14,7 +13,7 @@ from jobs.measuring import DUPLICATE, GOOD, PLACE
 
 OF_A_COPY = ("_copy_of", "_at", "_batch", *PLACE)
 OF_A_KEY = Window.partitionBy("_copy_of")
-IN_ORDER = OF_A_KEY.orderBy("_batch", *PLACE)
+IN_ORDER = OF_A_KEY.orderBy("_batch", "_at", *PLACE)
 
 
 def with_duplicates(records: DataFrame, delivered: DataFrame, within: timedelta) -> DataFrame:
@@ -36,24 +35,18 @@ def delivered_again(mine: DataFrame, delivered: DataFrame, within: timedelta) ->
     return _remembered(mine, delivered, within, is_known & came_before)
 
 
-def with_choice(
-    good: DataFrame, counts_by: Sequence[str], within: timedelta, certain_from: int = 0, forgotten_ms: int | None = None
-) -> DataFrame:
+def with_choice(good: DataFrame, within: timedelta, certain_from: int = 0, forgotten_ms: int | None = None) -> DataFrame:
     """Adds `_passes` to one of the copies of each record, and `_doubtful` to all of those of which it cannot be told whether this
-    one, or only this one, has passed: they lie further apart than `within`, began before what is known or up to what was
-    forgotten, or came in one batch and differ in what they count by."""
-    first = good.withColumns({"_first": F.min("_batch").over(OF_A_KEY), "_what": F.xxhash64(*counts_by)})
-    of_first = F.when(F.col("_batch") == F.col("_first"), F.col("_what"))
+    one, or only this one, has passed: they lie further apart than `within`, or began before what is known or up to what was
+    forgotten."""
     lowest, highest = F.min("_at").over(OF_A_KEY), F.max("_at").over(OF_A_KEY)
     is_doubtful = (
         (highest - lowest > F.lit(micros(within)))
-        | (F.min(of_first).over(OF_A_KEY) != F.max(of_first).over(OF_A_KEY))
-        | (F.col("_first") < F.lit(certain_from))
+        | (F.min("_batch").over(OF_A_KEY) < F.lit(certain_from))
         | (lowest <= F.lit(forgotten_ms * 1000 if forgotten_ms is not None else -(2**63)))
     )
     has_copies = F.count("*").over(OF_A_KEY) > 1
-    passes = F.row_number().over(IN_ORDER) == 1
-    return first.withColumns({"_passes": passes, "_doubtful": has_copies & is_doubtful}).drop("_first", "_what")
+    return good.withColumns({"_passes": F.row_number().over(IN_ORDER) == 1, "_doubtful": has_copies & is_doubtful})
 
 
 def _remembered(records: DataFrame, copies: DataFrame, within: timedelta, more: Column | None = None) -> DataFrame:

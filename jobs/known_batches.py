@@ -2,11 +2,8 @@
 it judged late ones (P6.4). Reads only.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from include.contract.places import Place
 from include.control.window_contents import Segment
@@ -14,10 +11,7 @@ from include.control.windows import Window
 from include.tidemarks.commit import LogUnreadable
 from include.tidemarks.logs import looking_at
 from include.tidemarks.note import EventClock, Kind, Note, Tidemark
-
-OF_BATCH = ("_batch", "_late_ms", "_forgotten_ms")
-SPAN = 10_000  # offsets: a record is compared with the batches of its own span alone, however many there are
-FRAME = "_partition int, _span bigint, _start bigint, _end bigint, _batch bigint, _late_ms bigint, _forgotten_ms bigint"
+from include.tidemarks.recorded import PastRange
 
 
 @dataclass(frozen=True)
@@ -33,6 +27,13 @@ class KnownBatch:
     def newest_ms(self) -> int | None:
         """The newest event time that it brought."""
         return max(self.clock.newest_ms.values(), default=None)
+
+    @property
+    def past(self) -> Iterator[PastRange]:
+        clock = self.clock
+        return (
+            PastRange(self.number, one.partition, one.start, one.end, clock.late_ms, clock.forgotten_ms) for one in self.segments
+        )
 
     def ends_before(self, event_ms: int) -> bool:
         """Neither it nor any batch before it has events of that time."""
@@ -55,6 +56,10 @@ class KnownBatches:
             first = found.setdefault(one.partition, one)
             found[one.partition] = first.model_copy(update={"end": one.end})
         return list(found.values())
+
+    @property
+    def past(self) -> list[PastRange]:
+        return [one for batch in self.batches for one in batch.past]
 
     @property
     def spec_hashes(self) -> set[str]:
@@ -84,22 +89,6 @@ def batches_of(place: Place, window: Window) -> KnownBatches:
     return read_known(place, window, window.up_to_version, lambda batch: batch.number <= window.after_version)
 
 
-def with_batch(records: DataFrame, batches: Iterable[KnownBatch]) -> DataFrame:
-    """Adds which batch had a record, and its clock; NULL where no batch is known to have had it."""
-    known = records.sparkSession.createDataFrame(list(_spans(batches)), FRAME)
-    is_of = (F.col("_offset") >= F.col("_start")) & (F.col("_offset") < F.col("_end"))
-    joined = (
-        records.withColumn("_span", F.expr(f"_offset div {SPAN}"))
-        .alias("r")
-        .join(
-            F.broadcast(known.alias("k")),
-            (F.col("r._partition") == F.col("k._partition")) & (F.col("r._span") == F.col("k._span")) & is_of,
-            "left",
-        )
-    )
-    return joined.select(*(F.col(f"r.{name}") for name in records.columns), *OF_BATCH)
-
-
 def _newest_first(place: Place, window: Window, up_to: int) -> Iterator[KnownBatch]:
     with looking_at(place) as log:
         for commit in log.standing(up_to):
@@ -119,11 +108,3 @@ def _known(version: int, note: Note, mark: Tidemark, clock: EventClock) -> Known
     ]
     is_first = all(start <= mark.began.get(number, 0) for number, start, _ in spans)
     return KnownBatch(version, tuple(segments), clock, is_first)
-
-
-def _spans(batches: Iterable[KnownBatch]) -> Iterator[tuple[int | None, ...]]:
-    for batch in batches:
-        for one in batch.segments:
-            for span in range(one.start // SPAN, (one.end - 1) // SPAN + 1):
-                clock = batch.clock
-                yield one.partition, span, one.start, one.end, batch.number, clock.late_ms, clock.forgotten_ms

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,7 +17,8 @@ from include.contract.places import Place
 from include.control.window_contents import Segment
 from include.control.windows import Window
 from include.topics.topic import Topic
-from jobs.known_batches import OF_BATCH, KnownBatches, with_batch
+from jobs.batch_of_record import OF_BATCH, with_batch
+from jobs.known_batches import KnownBatches
 from jobs.made_by import Group, Spec
 from jobs.source import read_records
 from jobs.stateful_frame import is_late
@@ -68,7 +68,7 @@ class Sides:
         stream also with its batch, whose watermark says whether it was late."""
         kept = self.kept
         read = kept.get(tuple(segments), lambda: self._read(spec, segments)) if kept else self._read(spec, segments)
-        return read if self.known is None else _with_late(with_batch(read, self.known.batches), spec)
+        return read if self.known is None else _with_late(with_batch(read, self.known.past), spec)
 
     def _read(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         starts = {one.partition: min(each.start for each in segments if each.partition == one.partition) for one in segments}
@@ -133,8 +133,7 @@ def event_micros(spec: Spec) -> Column:
 
 def _with_late(records: DataFrame, spec: Spec) -> DataFrame:
     """Late ones are bad where they are quarantined."""
-    watermark: Any = F.coalesce("_late_ms", F.lit(0))  # another for each batch
-    came_late = (F.col("_fate") == GOOD) & is_late(spec.stream.spec, watermark)
+    came_late = (F.col("_fate") == GOOD) & is_late(spec.stream.spec, F.coalesce("_late_ms", F.lit(0)))
     fate = BAD if spec.stream.spec.quarantines_late else LATE
     return records.withColumn("_fate", F.when(came_late, fate).otherwise(F.col("_fate")))
 

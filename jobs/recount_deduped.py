@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from include.contract.stream_spec import Dedupe
 from include.control.database import ControlDatabase
 from include.topics.topic import TopicState
+from jobs.batch_of_record import OF_BATCH, with_batch
 from jobs.copies import OF_A_COPY, delivered_again, with_duplicates
 from jobs.differences import COPIED, told
-from jobs.known_batches import OF_BATCH, KnownBatch, KnownBatches, read_known, with_batch
+from jobs.known_batches import KnownBatch, KnownBatches, read_known
 from jobs.lost_files import told_if_lost
 from jobs.made_by import Group, of_one_state
 from jobs.measuring import DUPLICATE, PLACE, Sides, copy_of, event_micros
@@ -72,7 +73,7 @@ class DedupedCounting(AppendCounting):
     def _delivered_in(self, known: KnownBatches) -> DataFrame:
         spec = self._groups[0].spec
         rows = self.sides.table().where(self.sides.is_of(known.spans)).select(*PLACE, copy_of(spec), event_micros(spec))
-        return with_batch(rows, known.batches).select(*OF_A_COPY, *OF_BATCH[1:])
+        return with_batch(rows, known.past).select(*OF_A_COPY, *OF_BATCH[1:])
 
     def _name_copies(self) -> None:
         spec, number = self._groups[0].spec, F.col("_batch")

@@ -27,7 +27,6 @@ from jobs.recount_deduped import NOT_RECORDED
 from jobs.result_comparison import Results, compare_results
 from jobs.result_sides import Reach, ResultSide
 from jobs.stateful_frame import results_of
-from jobs.unfit import watermark_of
 from jobs.window_counts import WindowCounts
 
 EXPIRED = "Kafka begins at {earliest:,}, but records of its windows of event time, or copies of them, at {start:,}"
@@ -35,8 +34,8 @@ FORGOTTEN = (
     "{windows:,} windows of event time that its records are in began before the state did: they keep the value that they had"
 )
 DOUBTFUL = (
-    "{windows:,} windows of event time have records of which it cannot be told whether they count: copies that differ or lie "
-    "further apart than `within`, or records that came when some of their windows were closed"
+    "{windows:,} windows of event time have records of which it cannot be told whether they count: copies that lie further apart "
+    "than `within`, or records that came when some of their windows were closed"
 )
 
 
@@ -92,8 +91,7 @@ class ResultCounting(WindowCounts):
         return of_one_state(self.sides.spark, control, self.sides.stream, known.spec_hashes)
 
     def _chosen(self, good: DataFrame, reach: Reach, known: KnownBatches) -> DataFrame:
-        counts_by = [watermark_of(self.sides.stream.spec).event_time, *self._aggregate.key, *reach.summed]
-        return with_choice(good, counts_by, reach.within, reach.certain_from(known), known.forgotten_ms)
+        return with_choice(good, reach.within, reach.certain_from(known), known.forgotten_ms)
 
     def _left_out(self, mine: DataFrame, chosen: DataFrame, results: Results, known: KnownBatches) -> str | None:
         """And how many of the window's records are duplicates, where that can be told."""

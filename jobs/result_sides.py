@@ -20,7 +20,6 @@ class Reach:
 
     after_ms: int
     within: timedelta  # how long copies are remembered
-    summed: tuple[str, ...]  # the columns that results are made of
 
     @classmethod
     def of(cls, sides: Sides, aggregate: Aggregate, mine: DataFrame) -> "Reach":
@@ -29,8 +28,7 @@ class Reach:
         closed = batches[0].clock.late_ms if batches else NOTHING_CLOSED
         before = min(closed, oldest) if oldest is not None else closed
         dedupe = sides.stream.spec.dedupe
-        columns = dict.fromkeys([*aggregate.sum, *aggregate.min, *aggregate.max, *aggregate.avg])
-        return cls(before - _ms(aggregate.window) - 1, dedupe.within if dedupe else timedelta(0), tuple(columns))
+        return cls(before - _ms(aggregate.window) - 1, dedupe.within if dedupe else timedelta(0))
 
     def read(self, sides: Sides, up_to: int) -> KnownBatches:
         """Back to where neither a window's own events lie, nor what the state remembered when the first of them came."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,8 @@ from include.control.progress import DriverExit, FinishedBatch, record_exit
 from include.control.state_health import StateHealth
 from include.processes.process_record import own_record
 from include.start_plan.approvals import Approvals, ApprovedLoss, TakeState
-from include.start_plan.forgetting import read_time
+from include.start_plan.event_times import read_time
+from include.tidemarks.recorded import PastRange
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
 from jobs.batch import Delivered, Delivery
 from jobs.exits import end_of_jvm, ended_by
@@ -62,6 +63,7 @@ from jobs.topic_watch import refuse_if_shorter
 from jobs.transform import rows_of
 
 JVM_END_SECONDS = 10  # from its last answer to its exit code
+THIS_BATCH = {"once": True}  # that is planned already
 
 
 def main(arguments: list[str], open_spark: Callable[[str], SparkSession] = open_session) -> int:
@@ -204,10 +206,10 @@ class Driver:
             reporter.batch_finished(FinishedBatch(batch, done.read, seconds, lag, datetime.now(UTC), state))
             live.batch(done, seconds, latest, lag, said.dropped.told if said and done.read else "")
 
-        records = stream_records(spark, topic.address, topic.name, self._records_per_batch)
-        out = self._stateful_part(rows_of(records, stream), taken)
+        rows = rows_of(stream_records(spark, topic.address, topic.name, self._records_per_batch), stream)
         try:
-            for replay, trigger in self._runs(taken):
+            for past, trigger in self._runs(taken):
+                out = stateful_frame(rows, stream, past) if taken.state else rows
                 self.query = (
                     out.writeStream.queryName(name)
                     .outputMode(output_mode(stream.spec))
@@ -216,7 +218,7 @@ class Driver:
                     .foreachBatch(self.lifecycle.around(on_batch))
                     .start()
                 )
-                self.lifecycle.wait(self.query, ends_by_itself=self._wanted.once or replay)
+                self.lifecycle.wait(self.query, ends_by_itself=self._wanted.once or trigger == THIS_BATCH)
                 if self.lifecycle.is_stopping:
                     break
         except (PySparkException, TopicMissing):
@@ -224,15 +226,16 @@ class Driver:
             check_ready(taken.checkpoint)  # and a checkpoint that is gone for a file that does not exist
             raise
 
-    def _stateful_part(self, rows: DataFrame, taken: TakenStream) -> DataFrame:
-        return stateful_frame(rows, self.stream, taken.plan.state.late) if taken.plan.state else rows
-
-    def _runs(self, taken: TakenStream) -> Iterator[tuple[bool, dict[str, Any]]]:
-        """Recorded batches one by one, each as a query of its own that ends with it; the last of them goes on into new ones."""
-        if taken.state is not None:
-            while taken.state.plan_next() and taken.state.pending:
-                yield True, {"once": True}
-        yield False, self._trigger()
+    def _runs(self, taken: TakenStream) -> Iterator[tuple[Sequence[PastRange], dict[str, Any]]]:
+        """A warm-up, then recorded batches one by one: each is a query of its own that ends with it. The last recorded one
+        goes on into new ones."""
+        state = taken.state
+        while state is not None and (batch := state.plan_next()):
+            if batch.past:
+                yield batch.past, THIS_BATCH
+            elif state.pending:
+                yield (), THIS_BATCH
+        yield (), self._trigger()
 
     def _trigger(self) -> dict[str, Any]:
         if self._wanted.once:

@@ -3,15 +3,16 @@
 What comes out of it is consumed in full in every batch, whatever a sink needs of it: a partial reading leaves state uncommitted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from include.contract.catalog import Stream
-from include.contract.stream_spec import WINDOW_END, WINDOW_START, Aggregate, StreamSpec
-from include.start_plan.state_plan import LateRange
+from include.contract.stream_spec import WINDOW_END, WINDOW_START, Aggregate, Dedupe, StreamSpec
+from include.tidemarks.recorded import PastRange
+from jobs.batch_of_record import with_batch
 from jobs.unfit import watermark_of
 
 PLACE = ("_partition", "_offset")
@@ -20,17 +21,17 @@ MOST_PARTITIONS = 10_000  # of a topic; a histogram with a bin for each is a cou
 GOOD = "NOT _bad AND NOT _filtered"
 
 
-def stateful_frame(rows: DataFrame, stream: Stream, late: Iterable[LateRange] = ()) -> DataFrame:
+def stateful_frame(rows: DataFrame, stream: Stream, past: Sequence[PastRange] = ()) -> DataFrame:
     """`rows`: of a stream of records. Out come the coordinates of those that dedupe lets pass, or results of windows.
 
-    `late`: records below the tidemarks that were late when they came: a state that is made again must not have them.
+    `past`: of a warm-up, the batches that it makes again as one. What was late in its own batch is in no state, and a copy that
+    came in an earlier batch goes before one of a later batch.
     """
     spec, watermark = stream.spec, watermark_of(stream.spec)
-    good = rows.where(GOOD)
-    for one in late:
-        good = good.where(~(_of(one) & is_late(spec, one.late_ms)))
+    good = _as_it_came(rows.where(GOOD), spec, past) if past else rows.where(GOOD)
     marked = good.withWatermark(watermark.event_time, _interval(watermark.within))
-    kept = marked.dropDuplicatesWithinWatermark(spec.dedupe.key) if spec.dedupe else marked
+    order = [*(["_batch"] if past else []), watermark.event_time, *PLACE]
+    kept = first_copies(marked, spec.dedupe, order) if spec.dedupe else marked
     counted = kept.observe(SURVIVORS, F.expr(f"histogram_numeric(_partition, {MOST_PARTITIONS})").alias("partitions"))
     return results_of(counted, spec, spec.aggregate) if spec.aggregate else counted.select(*PLACE)
 
@@ -39,12 +40,25 @@ def output_mode(spec: StreamSpec) -> str:
     return "update" if spec.aggregate and spec.aggregate.emit == "updates" else "append"
 
 
-def is_late(spec: StreamSpec, late_ms: int) -> Column:
+def first_copies(rows: DataFrame, dedupe: Dedupe, order: Sequence[str]) -> DataFrame:
+    """Dedupe lets the first copy pass that it meets. Unsorted that depends on how a shuffle is fetched: a batch that is run again
+    could let another copy pass than the one that its sinks have, and count an event in two windows."""
+    partitions = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
+    laid_out = rows.repartition(partitions, *dedupe.key)  # as dedupe would have them laid out: there is no second shuffle
+    return laid_out.sortWithinPartitions(*order).dropDuplicatesWithinWatermark(dedupe.key)
+
+
+def _as_it_came(rows: DataFrame, spec: StreamSpec, past: Sequence[PastRange]) -> DataFrame:
+    known = with_batch(rows, past)
+    return known.where(~is_late(spec, F.coalesce("_late_ms", F.lit(0))))
+
+
+def is_late(spec: StreamSpec, late_ms: int | Column) -> Column:
     """As Spark judges it: at dedupe by the event time, at an aggregate by the end of the last window that the record is in."""
-    event = F.unix_micros(watermark_of(spec).event_time)
+    event, limit = F.unix_micros(watermark_of(spec).event_time), F.lit(late_ms) * 1000
     if spec.dedupe is None and spec.aggregate is not None:
-        return _last_end(event, spec.aggregate) <= F.lit(late_ms * 1000)
-    return event <= F.lit(late_ms * 1000)
+        return _last_end(event, spec.aggregate) <= limit
+    return event <= limit
 
 
 def late_groups(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate, late_ms: int) -> int:
@@ -52,10 +66,6 @@ def late_groups(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate, late_ms
     windows = rows.select(_window(watermark_of(spec).event_time, aggregate), *aggregate.key)
     closed = F.unix_micros("_window.end") <= F.lit(late_ms * 1000)
     return windows.where(closed).distinct().count()
-
-
-def _of(late: LateRange) -> Column:
-    return (F.col("_partition") == late.partition) & F.col("_offset").between(late.start, late.end - 1)
 
 
 def results_of(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate) -> DataFrame:

@@ -15,6 +15,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WITHIN = {"key": ["event_id"], "event_time": "ts", "within": "10 minutes"}
 WINDOWS = {"key": ["user_id"], "window": "5 minutes", "sum": ["amount_cents"], "count": "payments"}
 SELECT = {"day": "date(ts)", "amount_cents": "cast(amount * 100 as bigint)"}
+Totals = dict[tuple[str, datetime], tuple[int, int]]  # per user and window: the sum and the count
 TIMED = {"reconcile": {"every": "15 minutes"}, "select": SELECT, "dedupe": WITHIN}
 
 
@@ -50,8 +51,7 @@ def counted_once(events: Iterable[Event]) -> dict[str, Event]:
     return {event.id: event for event in reversed([event for event in events if not event.late])}
 
 
-def totals(events: Iterable[Event], minutes: float = 5) -> dict[tuple[str, datetime], tuple[int, int]]:
-    """Per user and window: the sum and the count."""
+def totals(events: Iterable[Event], minutes: float = 5) -> Totals:
     found: dict[tuple[str, datetime], list[int]] = defaultdict(lambda: [0, 0])
     for event in counted_once(events).values():
         window = NOON + timedelta(minutes=event.minute // minutes * minutes)
@@ -60,7 +60,7 @@ def totals(events: Iterable[Event], minutes: float = 5) -> dict[tuple[str, datet
     return {place: (cents, count) for place, (cents, count) in found.items()}
 
 
-def totals_there(trial: TrialStream, spark: SparkSession) -> dict[tuple[str, datetime], tuple[int, int]]:
+def totals_there(trial: TrialStream, spark: SparkSession) -> Totals:
     rows = [row.asDict() for row in spark.read.format("delta").load(str(trial.table)).where("NOT _deleted").collect()]
     assert len({(row["user_id"], row["window_start"]) for row in rows}) == len(rows), "a window stands there twice"
     return {(row["user_id"], row["window_start"].replace(tzinfo=UTC)): (row["amount_cents"], row["payments"]) for row in rows}

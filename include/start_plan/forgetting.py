@@ -1,27 +1,56 @@
-"""The time up to which a stateful start may forget events (P6.3), as a plan asks for it and as a person says it."""
+"""What is forgotten when Kafka no longer has all that a state was made of (P6.3): up to when, and what follows from it. Pure."""
 
-import re
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
-from include.start_plan.objection import Verdict
-from include.start_plan.plan import StartPlan
+from include.contract.exit_class import ExitClass
+from include.contract.stream_spec import StreamSpec
+from include.start_plan.event_times import tell_span, tell_time
+from include.start_plan.objection import Objection, Verdict
 
-
-def read_time(text: str) -> int:
-    """Milliseconds, of a time as a plan prints it. ValueError for anything else: without its zone it would be a guess."""
-    told = datetime.fromisoformat(text)
-    if told.tzinfo is None:
-        raise ValueError(f"{text!r} does not say its zone")
-    return round(told.timestamp() * 1000)
+NAMED_AT_MOST = 3  # windows; of more the first and the last
 
 
-def tell_time(milliseconds: int) -> str:
-    """As a plan prints it."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+@dataclass(frozen=True)
+class Windows:
+    """Of event time: how long each is, and how far one begins after the other."""
+
+    length_ms: int
+    slide_ms: int
+
+    def kept(self, forgotten_ms: int, watermark_ms: int) -> range:
+        """The starts of those that are open and began by then: nobody can make their value anew."""
+        first_open = (watermark_ms - self.length_ms) // self.slide_ms * self.slide_ms + self.slide_ms
+        return range(first_open, forgotten_ms + 1, self.slide_ms)
 
 
-def asked_to_forget(plan: StartPlan) -> int | None:
-    """Exactly the time that the plan's sentence names: that is what a person approves. None if nothing is to be forgotten."""
-    asked = (one.next_step for one in (plan.state.objections if plan.state else ()) if one.verdict is Verdict.NEEDS_APPROVAL)
-    named = (found for next_step in asked if (found := re.search(r"FORGET=([^\s)]+)", next_step)))
-    return next((read_time(found[1]) for found in named), None)
+def windows_of(spec: StreamSpec) -> Windows | None:
+    """None where rows come out of dedupe as they are."""
+    if spec.aggregate is None:
+        return None
+    length, slide = spec.aggregate.window, spec.aggregate.slide or spec.aggregate.window
+    return Windows(int(length.total_seconds() * 1000), int(slide.total_seconds() * 1000))
+
+
+def forgets(forgotten_ms: int, watermark_ms: int, windows: Windows | None, *, has_dedupe: bool) -> Objection:
+    through = tell_time(forgotten_ms)
+    follows = [f"duplicates of events up to {through} would pass"] if has_dedupe else []
+    follows += [_told(windows, windows.kept(forgotten_ms, watermark_ms))] if windows else []
+    said = (
+        f"Kafka no longer has all that the state was made of (the watermark is {tell_time(watermark_ms)}): {'; '.join(follows)}."
+    )
+    next_step = f"To go on so: recover_stream with mode forget (with make run: FORGET={through})."
+    return Objection(Verdict.NEEDS_APPROVAL, ExitClass.RETENTION_GAP, said, next_step)
+
+
+def _told(windows: Windows, kept: range) -> str:
+    if not kept:
+        return "no window that is open is touched"
+    if len(kept) == 1:
+        return f"window {_span(windows, kept[0])} keeps its last value"
+    if len(kept) > NAMED_AT_MOST:
+        return f"{len(kept):,} windows from {_span(windows, kept[0])} to {_span(windows, kept[-1])} keep their last value"
+    return f"windows {', '.join(_span(windows, start) for start in kept)} keep their last value"
+
+
+def _span(windows: Windows, start_ms: int) -> str:
+    return tell_span(start_ms, start_ms + windows.length_ms)

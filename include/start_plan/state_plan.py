@@ -6,7 +6,6 @@ no batch straddles a tidemark, and late records are judged as they were.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass
 from include.contract.fingerprint import state_hash
+from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
 from include.tidemarks.note import EventClock, Tidemark
-from include.tidemarks.recorded import RecordedBatch, Recording
+from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
 
 Offsets = Mapping[int, int]
 BEFORE_THE_FIRST = -1
@@ -36,23 +36,16 @@ class Needs:
     state_hash: str
     horizon_ms: int
     shuffle_partitions: int
+    has_dedupe: bool = True
+    windows: Windows | None = None
 
 
 def needs_of(stream: Stream, environment: Environment) -> Needs | None:
     """None for a stateless stream."""
     if not stream.spec.is_stateful:
         return None
-    return Needs(state_hash(stream), horizon_ms(stream.spec), environment.spark.shuffle_partitions)
-
-
-@dataclass(frozen=True)
-class LateRange:
-    """Records [start, end) of a partition of which those were late that lie at or before `late_ms`."""
-
-    partition: int
-    start: int
-    end: int
-    late_ms: int
+    spec, partitions = stream.spec, environment.spark.shuffle_partitions
+    return Needs(state_hash(stream), horizon_ms(spec), partitions, spec.dedupe is not None, windows_of(spec))
 
 
 @dataclass(frozen=True)
@@ -62,8 +55,8 @@ class StatePlan:
     source: Folder | None = None  # that is continued
     seeded: RecordedBatch | None = None  # everything from the starts to the lowest tidemark, as one batch
     replays: tuple[RecordedBatch, ...] = ()  # one by one, up to the highest tidemark
-    late: tuple[LateRange, ...] = ()  # below the lowest tidemark
     forgotten_through_ms: int | None = None
+    asks_to_forget_ms: int | None = None  # what a person must approve: exactly this time
     lowest: EventClock | None = None  # where the lowest sink stands in event time
     objections: tuple[Objection, ...] = ()
     told: tuple[str, ...] = ()
@@ -160,18 +153,19 @@ def _warm_up(
     wanted = {number: _oldest_needed(below, number, end, reaches_to) for number, end in ends.items()}
     starts = {number: min(max(start, earliest.get(number, 0)), ends[number]) for number, start in wanted.items()}
     forgotten = _forgotten(recording, below, starts, reaches_to)
-    covered = forgotten is None or (forget_through_ms is not None and forgotten <= forget_through_ms)
+    is_covered = forgotten is None or (forget_through_ms is not None and forgotten <= forget_through_ms)
+    asks = None if is_covered else forgotten
     reads = sum(ends[number] - start for number, start in starts.items())
     shown = ", ".join(f"{number}: {start:,}" for number, start in starts.items())
     said = f"State: made again from Kafka, {reads:,} offsets from {shown}; nothing of them is written again."
     return StatePlan(
         Way.WARM_UP,
         starts,
-        seeded=RecordedBatch(starts, ends, clock),
+        seeded=RecordedBatch(starts, ends, clock, tuple(_past_ranges(below, starts))),
         replays=recording.batches[lowest + 1 :],
-        late=tuple(_late_ranges(below, starts)),
         forgotten_through_ms=forgotten,
-        objections=() if covered or forgotten is None else (_forgets(forgotten, clock.watermark_ms),),
+        asks_to_forget_ms=asks,
+        objections=() if asks is None else (forgets(asks, clock.watermark_ms, needs.windows, has_dedupe=needs.has_dedupe),),
         told=(*told, said),
     )
 
@@ -196,12 +190,12 @@ def _forgotten(recording: Recording, below: tuple[RecordedBatch, ...], starts: O
     return max(missing, default=None)
 
 
-def _late_ranges(below: tuple[RecordedBatch, ...], starts: Offsets) -> list[LateRange]:
+def _past_ranges(below: tuple[RecordedBatch, ...], starts: Offsets) -> list[PastRange]:
     return [
-        LateRange(number, max(one.starts.get(number, 0), starts[number]), one.ends[number], one.clock.late_ms)
-        for one in below
-        for number in sorted(one.had_late)
-        if one.ends[number] > starts.get(number, 0)
+        PastRange(index, number, start, end, one.clock.late_ms)
+        for index, one in enumerate(below)
+        for number, end in sorted(one.ends.items())
+        if (start := max(one.starts.get(number, 0), starts.get(number, 0))) < end
     ]
 
 
@@ -226,17 +220,3 @@ def _lost_and_uneven() -> Objection:
     said = "Kafka has deleted records that a sink lacks, and the sinks do not end with the same batch."
     next_step = "RESTORE the foremost table to the batch that the other one has, then start again."
     return Objection(Verdict.REFUSED, ExitClass.RETENTION_GAP, said, next_step)
-
-
-def _forgets(forgotten: int, watermark_ms: int) -> Objection:
-    through = _time(forgotten)
-    said = (
-        f"Kafka no longer has all that the state was made of: duplicates of events up to {through} would pass, and windows that "
-        f"began at or before {through} and are open (the watermark is {_time(watermark_ms)}) keep their last value."
-    )
-    next_step = f"To go on so: recover_stream with mode forget (with make run: FORGET={through})."
-    return Objection(Verdict.NEEDS_APPROVAL, ExitClass.RETENTION_GAP, said, next_step)
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

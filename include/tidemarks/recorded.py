@@ -12,16 +12,32 @@ Offsets = Mapping[int, int]
 
 
 @dataclass(frozen=True)
+class PastRange:
+    """[start, end) of a partition, as one batch had it: what is at or before `late_ms` was late. `batch`: higher for each later
+    one."""
+
+    batch: int
+    partition: int
+    start: int
+    end: int
+    late_ms: int
+    forgotten_ms: int | None = None
+
+
+@dataclass(frozen=True)
 class RecordedBatch:
-    """[starts, ends) per partition, and its clock. `had_late`: partitions in which records were late."""
+    """[starts, ends) per partition, and its clock. `past`: of a warm-up, the batches that it makes again as one."""
 
     starts: Offsets
     ends: Offsets
     clock: EventClock
-    had_late: frozenset[int] = frozenset()
+    past: tuple[PastRange, ...] = ()
 
     def ends_at(self, ends: Offsets, watermark_ms: int) -> bool:
-        return dict(self.ends) == dict(ends) and self.clock.watermark_ms == watermark_ms
+        """A partition that is not spoken of is at 0: it was added later (P2)."""
+        partitions = {*self.ends, *ends}
+        is_same = all(self.ends.get(number, 0) == ends.get(number, 0) for number in partitions)
+        return is_same and self.clock.watermark_ms == watermark_ms
 
 
 @dataclass(frozen=True)
@@ -61,8 +77,7 @@ def _newest_first(place: Place, stream: str, sink: str, epoch: int) -> Iterator[
 
 def _as_recorded(note: Note, mark: Tidemark, clock: EventClock) -> RecordedBatch:
     before = note.builds_on.offsets if note.builds_on else {}
-    had_late = frozenset(line.partition for line in note.ledger if line.late or line.quarantined)
-    return RecordedBatch({number: before.get(number, 0) for number in mark.offsets}, dict(mark.offsets), clock, had_late)
+    return RecordedBatch({number: before.get(number, 0) for number in mark.offsets}, dict(mark.offsets), clock)
 
 
 def adopted_clock(mark: Tidemark | None, epoch: int, forgotten_ms: int | None) -> EventClock:

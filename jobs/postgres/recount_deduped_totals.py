@@ -1,5 +1,5 @@
 """Recounts totals of the rows that dedupe lets pass: all records are added up anew, one of the copies of each. Totals hold no
-coordinates: where copies do not agree on what is added up, the rows of their keys are not compared.
+coordinates: where it cannot be told which copies have passed, the rows of their keys are not compared.
 """
 
 from dataclasses import replace
@@ -19,14 +19,13 @@ from jobs.kept_rows import kept
 from jobs.known_batches import read_known
 from jobs.made_by import OTHER_STATE, Spec
 from jobs.measuring import PLACE, Sides, copy_of, event_micros
-from jobs.postgres.partial_totals import needed_for_totals
 from jobs.postgres.recount_totals import Compared, TotalsCounting
 from jobs.postgres.totals_comparison import stage_totals
 from jobs.recount_deduped import NOT_RECORDED
 
 DOUBTFUL = (
-    "{totals:,} totals that its records are in are not compared: they hold copies of a record that differ, or that lie further "
-    "apart than `within`"
+    "{totals:,} totals that its records are in are not compared: they hold copies of a record that lie further apart than "
+    "`within`"
 )
 
 
@@ -53,7 +52,7 @@ class DedupedTotalsCounting(TotalsCounting):
 
     def _judge(self, cursor: Cursor, compared: Compared, good: DataFrame) -> dict[int, str]:
         """A rejected record is the one that has passed: its copies were duplicates."""
-        choice = with_choice(good, needed_for_totals(self._settings), self._dedupe.within, forgotten_ms=self._forgotten_ms)
+        choice = with_choice(good, self._dedupe.within, forgotten_ms=self._forgotten_ms)
         with kept(choice) as chosen:
             rejected = good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_semi").select("_copy_of")
             accepted = chosen.where("_passes").join(rejected, "_copy_of", "left_anti")

@@ -9,7 +9,7 @@ from include.contract.fingerprint import spec_hash
 from include.control.desired import read_pause, set_desired
 from include.control.incidents import close_incidents
 from include.start_plan.approvals import Approvals, ApprovedLoss
-from include.start_plan.forgetting import asked_to_forget, tell_time
+from include.start_plan.event_times import tell_time
 from include.start_plan.objection import Verdict
 from include.start_plan.plan import StartPlan
 from include.start_plan.render import render_plan
@@ -70,7 +70,8 @@ def approve_exactly(plan: StartPlan, world: World, ceilings: dict[int, int]) -> 
     changes = frozenset((name, change.version) for name, state in states.items() for change in state.changes)
     made_anew = any(one.exit_class is ExitClass.TOPIC_CHANGED for one in plan.objections)
     new_topic = world.topic.topic_id if made_anew else None
-    return Approvals(losses=losses, changes=changes, new_topic=new_topic, forget_through_ms=asked_to_forget(plan))
+    forget = plan.state.asks_to_forget_ms if plan.state else None
+    return Approvals(losses=losses, changes=changes, new_topic=new_topic, forget_through_ms=forget)
 
 
 def refuse_if_worse(ground: Ground, stream: Stream, planned: Planned) -> None:

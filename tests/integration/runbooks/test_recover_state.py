@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from include.control.database import ControlDatabase
-from include.start_plan.forgetting import read_time
+from include.start_plan.event_times import read_time
 from include.supervision.runbooks.request import RequestRefused
 from tests.integration.runbooks.test_recover_modes import Desk, desk, stream
 from tests.payments import TIMED, Event, counted_once, send

@@ -6,6 +6,8 @@ Each is a seed. A few run with the others; `make stateful-histories` lives throu
 import os
 import random
 import shutil
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,26 +16,31 @@ from pyspark.sql import SparkSession
 from include.local_stack.stack import Stack
 from jobs.failpoints import Failpoint, FailpointReached
 from tests.integration.stateful.test_recovery import SOURCE, crash_at
-from tests.payments import TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
+from tests.payments import TIMED, WINDOWS, Event, Totals, send, totals, totals_there, windows_sink
 from tests.streams import TrialStream
 
 HISTORIES = int(os.environ.get("TIDEMARK_HISTORIES") or 2)
 PARTITIONS = 3
+WANDERER = "w"
 CRASHES = (Failpoint.AFTER_STATE, Failpoint.BEFORE_WRITE, Failpoint.BEFORE_COMMIT, Failpoint.AFTER_COMMIT)
 
 
 class Producer:
-    """Makes portions of events whose fate is known. Time goes on by some minutes with each; disorder is within four of them."""
+    """Makes portions of events whose fate is known. Time goes on by some minutes with each; disorder is within four of them.
+
+    Some have a user of their own and copies at other times, within eight minutes: such a user has one payment, in any window.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._minute = 0.0
+        self._firsts: list[Event] = []
         self.sent: list[Event] = []
 
     def portion(self, *, may_be_late: bool) -> list[Event]:
         events = [self._event() for _ in range(self._chance.randint(30, 90))]
-        known = [event for event in (*self.sent, *events) if not event.late]
-        events += [self._again(self._chance.choice(known)) for _ in range(self._chance.randint(5, 30))]
+        self._firsts += events
+        events += [self._again(self._chance.choice(self._firsts)) for _ in range(self._chance.randint(5, 30))]
         if may_be_late:
             events += [event for _ in range(self._chance.randint(1, 6)) for event in self._late()]
         self._chance.shuffle(events)
@@ -42,18 +49,20 @@ class Producer:
         return events
 
     def _event(self) -> Event:
-        minute = self._minute + self._chance.uniform(-4, 0)
-        user, cents = f"u{self._chance.randrange(4)}", self._chance.randint(1, 999)
-        return Event(f"e{self._chance.getrandbits(40):x}", user, minute, cents, self._chance.randrange(PARTITIONS))
+        name, minute = f"e{self._chance.getrandbits(40):x}", self._minute + self._chance.uniform(-4, 0)
+        wanders, cents = self._chance.random() < 0.2, self._chance.randint(1, 999)
+        user = f"{WANDERER}{name}" if wanders else f"u{self._chance.randrange(4)}"
+        return Event(name, user, minute, cents, self._chance.randrange(PARTITIONS))
 
     def _again(self, event: Event) -> Event:
         """The same event in any partition: a duplicate, or late by now. Either way it is not delivered."""
-        return Event(event.id, event.user, event.minute, event.cents, self._chance.randrange(PARTITIONS))
+        apart = self._chance.uniform(-4, 4) if wanders(event.user) else 0
+        return replace(event, minute=event.minute + apart, partition=self._chance.randrange(PARTITIONS))
 
     def _late(self) -> list[Event]:
         """An hour late; sometimes an event of the same id comes in time as well, in the same portion."""
         event = self._event()
-        late = Event(event.id, event.user, event.minute - 60, event.cents, self._chance.randrange(PARTITIONS), late=True)
+        late = replace(event, minute=event.minute - 60, partition=self._chance.randrange(PARTITIONS), late=True)
         return [late, event] if self._chance.random() < 0.5 else [late]
 
 
@@ -61,7 +70,7 @@ class Producer:
 def test_a_history_ends_as_if_nothing_had_happened(stack: Stack, tmp_path: Path, spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     trial, producer = TrialStream(stack, tmp_path), Producer(chance)
-    emit = "updates"
+    emit = chance.choice(["updates", "final"])
     file = {**TIMED, "aggregate": {**WINDOWS, "emit": emit}, "sinks": windows_sink(trial.name)}
 
     def write_file() -> None:
@@ -81,7 +90,23 @@ def test_a_history_ends_as_if_nothing_had_happened(stack: Stack, tmp_path: Path,
     send(trial, producer.portion(may_be_late=True))
     write_file()
     trial.run(spark)
-    assert totals_there(trial, spark) == totals(producer.sent), f"seed {seed}"
+    check(totals_there(trial, spark), producer.sent, emit, f"seed {seed}, {emit}")
+
+
+def check(there: Totals, sent: list[Event], emit: str, which: str) -> None:
+    """Where only final values are given out, windows that are still open are not there."""
+    closed = max(event.time for event in sent) - timedelta(minutes=10)
+    expected = totals(event for event in sent if not wanders(event.user))
+    if emit == "final":
+        expected = {place: value for place, value in expected.items() if place[1] + timedelta(minutes=5) <= closed}
+    assert {place: value for place, value in there.items() if not wanders(place[0])} == expected, which
+    wanderers = {event.user for event in sent if wanders(event.user) and not event.late}
+    payments = {user: sum(count for (who, _), (_, count) in there.items() if who == user) for user in wanderers}
+    assert set(payments.values()) <= ({1} if emit == "updates" else {0, 1}), which
+
+
+def wanders(user: str) -> bool:
+    return user.startswith(WANDERER)
 
 
 def _run_into_a_crash(trial: TrialStream, spark: SparkSession, chance: random.Random) -> None:

@@ -7,19 +7,18 @@ import pytest
 
 from include.checkpoints.about import About
 from include.checkpoints.spark_log import PlannedBatch
+from include.start_plan.forgetting import Windows
 from include.start_plan.objection import Verdict
-from include.start_plan.state_plan import LateRange, Needs, StatePlan, Way, plan_state
+from include.start_plan.state_plan import Needs, StatePlan, Way, plan_state
 from include.start_plan.state_seen import Folder, StateSeen
 from include.tidemarks.note import EventClock, Tidemark
-from include.tidemarks.recorded import RecordedBatch, Recording
+from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
 
 MINUTE = 60_000
-NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2)
+NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2, windows=Windows(5 * MINUTE, 5 * MINUTE))
 
 
-def batch(
-    number: int, watermark: int, newest: int | None, late: int | None = None, had_late: frozenset[int] = frozenset()
-) -> RecordedBatch:
+def batch(number: int, watermark: int, newest: int | None, late: int | None = None) -> RecordedBatch:
     """Ten records of one partition, unless no event time is given: then it is one without records, after batch `number`."""
     start = 10 * number if newest is not None else 10 * (number + 1)
     clock = EventClock(
@@ -28,15 +27,10 @@ def batch(
         highest_ms=(newest if newest is not None else 0) * MINUTE or None,
         newest_ms={0: newest * MINUTE} if newest is not None else {},
     )
-    return RecordedBatch({0: start}, {0: 10 * (number + 1)}, clock, had_late)
+    return RecordedBatch({0: start}, {0: 10 * (number + 1)}, clock)
 
 
-HISTORY = (
-    batch(0, 0, 100),
-    batch(1, 90, 110, had_late=frozenset({0})),
-    batch(2, 100, 115),
-    batch(3, 105, 120, had_late=frozenset({0})),
-)
+HISTORY = (batch(0, 0, 100), batch(1, 90, 110), batch(2, 100, 115), batch(3, 105, 120))
 
 
 def mark(after: RecordedBatch, **more: object) -> Tidemark:
@@ -69,10 +63,12 @@ class Case:
 
 
 EVEN = {"a": mark(HISTORY[3])}
+ADDED = {"a": mark(HISTORY[3], offsets={0: 40, 1: 0})}
 UNEVEN = {"a": mark(HISTORY[3]), "b": mark(HISTORY[1])}
 CASES = [
     Case("nothing was delivered", {}, Way.FIRST, batches=()),
     Case("a whole folder is continued", EVEN, Way.CONTINUE, (folder(HISTORY[3]),), starts={0: 40}),
+    Case("a partition was added since", ADDED, Way.CONTINUE, (folder(HISTORY[3]),), earliest={0: 0, 1: 0}, starts={0: 40}),
     Case("what follows the folder is run again", EVEN, Way.CONTINUE, (folder(HISTORY[1]),), starts={0: 20}, replays=2),
     Case("uneven sinks continue below the lowest", UNEVEN, Way.CONTINUE, (folder(HISTORY[1]),), replays=2),
     Case(
@@ -152,16 +148,17 @@ def test_the_state_when(case: Case) -> None:
     assert case.told in " ".join(plan.told)
 
 
-def test_a_warm_up_ends_at_the_lowest_tidemark_with_its_watermark_and_leaves_out_what_was_late_below_it() -> None:
+def test_a_warm_up_ends_at_the_lowest_tidemark_with_its_watermark_and_knows_the_batches_below_it() -> None:
     plan = planned(Case("", UNEVEN, Way.WARM_UP))
     assert plan.seeded is not None
     assert (plan.seeded.ends, plan.seeded.clock.watermark_ms) == ({0: 20}, 90 * MINUTE)
-    assert plan.late == (LateRange(0, 10, 20, 90 * MINUTE),)
+    assert plan.seeded.past == (PastRange(0, 0, 0, 10, 0), PastRange(1, 0, 10, 20, 90 * MINUTE))
     assert plan.replays == HISTORY[2:]
 
 
 def test_the_consequence_is_told_in_words() -> None:
     (objection,) = planned(Case("", EVEN, Way.WARM_UP, earliest={0: 12})).objections
-    assert "duplicates of events up to 1970-01-01T01:50:00.000Z would pass" in objection.sentence
-    assert "windows that began at or before 1970-01-01T01:50:00.000Z" in objection.sentence
+    assert "(the watermark is 1970-01-01T01:45:00.000Z)" in objection.sentence
+    assert "duplicates of events up to 1970-01-01T01:50:00.000Z would pass; " in objection.sentence
+    assert "windows 1970-01-01 01:45-01:50 UTC, 1970-01-01 01:50-01:55 UTC keep their last value." in objection.sentence
     assert "FORGET=1970-01-01T01:50:00.000Z" in objection.next_step
