@@ -9,7 +9,7 @@ EXISTING := @test -x $(VENV) || { echo "There is no stack yet: run make up."; ex
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-small-files histories stateful-histories payments crash-matrix bench-recovery orders run up down status logs clean demo test thorough lint format lock jar-lock compose-env streams check editor-schemas screenshots
+.PHONY: help plan journal bench bench-reconcile bench-postgres bench-kafka bench-fan-out bench-merge bench-state bench-small-files histories stateful-histories payments crash-matrix bench-recovery orders run up down status logs clean demo test thorough lint format lock jar-lock compose-env streams check editor-schemas screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,10 @@ bench-fan-out: ## one stream with two sinks against two streams, alternating in 
 bench-merge: ## a batch into a merge table over a history of one day and of twenty; a stack of its own in var/bench
 	$(SETUP)
 	@$(VENV) -m bench.merge
+
+bench-state: ## five million keys in dedupe's state: memory, cost of a batch, a start that continues it or makes it again: [KEYS=5000000]
+	$(SETUP)
+	@KEYS=$(KEYS) $(VENV) -m bench.state
 
 bench-small-files: ## an hour of small batches, before and after maintenance: [BATCHES=720]
 	$(SETUP)

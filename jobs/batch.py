@@ -64,6 +64,7 @@ class Delivered:
     quarantined: int
     outputs: int
     ends: dict[int, int]
+    again: int = 0  # offsets that every sink has already: read for a state alone
 
 
 class Delivery:

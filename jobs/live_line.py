@@ -19,6 +19,11 @@ class LiveLine:
 
     def batch(self, done: Delivered, seconds: float, latest: dict[int, int], lag: int, dropped: str = "") -> None:
         """`dropped`: what a state kept out, in words."""
+        if done.again:
+            print(
+                f"{self._title} batch {done.batch:>5}: {done.again:>9,} read again for its state in {seconds:5.1f} s", flush=True
+            )
+            return
         rate = done.read / seconds if seconds else 0.0
         exploded = f" as {done.outputs:,} outputs" if done.outputs not in (0, done.delivered) else ""
         kept_out = f"{f', {done.quarantined:,} quarantined' if done.quarantined else ''}{dropped}"

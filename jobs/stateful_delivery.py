@@ -47,7 +47,8 @@ class StatefulDelivery:
             results = there.count()  # 1
             reach(Failpoint.AFTER_STATE)
             if not self._delivery.behind(span, clock):
-                return Delivered(batch, 0, 0, 0, 0, dict(span.ends))
+                again = sum(end - span.starts[number] for number, end in span.ends.items())
+                return Delivered(batch, 0, 0, 0, 0, dict(span.ends), again)
             records = read_records(self._spark, self._topic.address, self._topic.name, span.starts, span.ends)
             rows = with_lateness(rows_of(records, self._stream), self._stream, late_ms)  # 2
             return self._deliver(batch, span, clock, rows, there, results)

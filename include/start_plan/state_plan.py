@@ -16,8 +16,9 @@ from include.contract.fingerprint import state_hash
 from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
+from include.start_plan.warm_up import plan_warm_up
 from include.tidemarks.note import EventClock, Tidemark
-from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
+from include.tidemarks.recorded import RecordedBatch, Recording
 
 Offsets = Mapping[int, int]
 BEFORE_THE_FIRST = -1
@@ -36,6 +37,7 @@ class Needs:
     state_hash: str
     horizon_ms: int
     shuffle_partitions: int
+    records_per_batch: int
     has_dedupe: bool = True
     windows: Windows | None = None
 
@@ -44,8 +46,15 @@ def needs_of(stream: Stream, environment: Environment) -> Needs | None:
     """None for a stateless stream."""
     if not stream.spec.is_stateful:
         return None
-    spec, partitions = stream.spec, environment.spark.shuffle_partitions
-    return Needs(state_hash(stream), horizon_ms(spec), partitions, spec.dedupe is not None, windows_of(spec))
+    spec = stream.spec
+    return Needs(
+        state_hash(stream),
+        horizon_ms(spec),
+        environment.spark.shuffle_partitions,
+        spec.source.max_records_per_batch,
+        has_dedupe=spec.dedupe is not None,
+        windows=windows_of(spec),
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class StatePlan:
     way: Way
     starts: Offsets  # where reading begins
     source: Folder | None = None  # that is continued
-    seeded: RecordedBatch | None = None  # everything from the starts to the lowest tidemark, as one batch
+    warm_up: tuple[RecordedBatch, ...] = ()  # from the starts to the lowest tidemark
     replays: tuple[RecordedBatch, ...] = ()  # one by one, up to the highest tidemark
     forgotten_through_ms: int | None = None
     asks_to_forget_ms: int | None = None  # what a person must approve: exactly this time
@@ -135,7 +144,12 @@ def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: in
     again = len(batches) - after
     said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again} recorded batches are run again."
     return StatePlan(
-        Way.CONTINUE, dict(whole.ends), folder, None, batches[after:], forgotten_through_ms=forgotten, told=(*told, said)
+        Way.CONTINUE,
+        dict(whole.ends),
+        folder,
+        replays=batches[after:],
+        forgotten_through_ms=forgotten,
+        told=(*told, said),
     )
 
 
@@ -148,55 +162,22 @@ def _warm_up(
     forget_through_ms: int | None,
     told: tuple[str, ...],
 ) -> StatePlan:
-    below, clock = recording.batches[: lowest + 1], recording.batches[lowest].clock
-    reaches_to = clock.watermark_ms - needs.horizon_ms
-    wanted = {number: _oldest_needed(below, number, end, reaches_to) for number, end in ends.items()}
-    starts = {number: min(max(start, earliest.get(number, 0)), ends[number]) for number, start in wanted.items()}
-    forgotten = _forgotten(recording, below, starts, reaches_to)
-    is_covered = forgotten is None or (forget_through_ms is not None and forgotten <= forget_through_ms)
-    asks = None if is_covered else forgotten
-    reads = sum(ends[number] - start for number, start in starts.items())
-    shown = ", ".join(f"{number}: {start:,}" for number, start in starts.items())
+    made = plan_warm_up(recording, lowest, ends, earliest, needs.horizon_ms, needs.records_per_batch)
+    is_covered = made.forgotten_ms is None or (forget_through_ms is not None and made.forgotten_ms <= forget_through_ms)
+    asks, watermark_ms = None if is_covered else made.forgotten_ms, recording.batches[lowest].clock.watermark_ms
+    reads = sum(ends[number] - start for number, start in made.starts.items())
+    shown = ", ".join(f"{number}: {start:,}" for number, start in made.starts.items())
     said = f"State: made again from Kafka, {reads:,} offsets from {shown}; nothing of them is written again."
     return StatePlan(
         Way.WARM_UP,
-        starts,
-        seeded=RecordedBatch(starts, ends, clock, tuple(_past_ranges(below, starts))),
+        made.starts,
+        warm_up=made.batches,
         replays=recording.batches[lowest + 1 :],
-        forgotten_through_ms=forgotten,
+        forgotten_through_ms=made.forgotten_ms,
         asks_to_forget_ms=asks,
-        objections=() if asks is None else (forgets(asks, clock.watermark_ms, needs.windows, has_dedupe=needs.has_dedupe),),
+        objections=() if asks is None else (forgets(asks, watermark_ms, needs.windows, has_dedupe=needs.has_dedupe),),
         told=(*told, said),
     )
-
-
-def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, reaches_to: int) -> int:
-    """A batch is needed for the sake of its newest record: nobody knows where in it that lies."""
-    needed = (one.starts.get(partition, 0) for one in below if one.clock.newest_ms.get(partition, reaches_to - 1) >= reaches_to)
-    return min(needed, default=end)
-
-
-def _forgotten(recording: Recording, below: tuple[RecordedBatch, ...], starts: Offsets, reaches_to: int) -> int | None:
-    """Up to which time there may be events that are needed, but that Kafka, or the log of the sink, no longer has."""
-    missing = [
-        newest
-        for one in below
-        for number, newest in one.clock.newest_ms.items()
-        if newest >= reaches_to and one.starts.get(number, 0) < starts.get(number, 0)
-    ]
-    oldest = recording.batches[0].clock.highest_ms
-    if not recording.is_whole and (oldest is None or oldest >= reaches_to):
-        missing.append(oldest if oldest is not None else reaches_to)
-    return max(missing, default=None)
-
-
-def _past_ranges(below: tuple[RecordedBatch, ...], starts: Offsets) -> list[PastRange]:
-    return [
-        PastRange(index, number, start, end, one.clock.late_ms)
-        for index, one in enumerate(below)
-        for number, end in sorted(one.ends.items())
-        if (start := max(one.starts.get(number, 0), starts.get(number, 0))) < end
-    ]
 
 
 def _without_state(marks: Mapping[str, Tidemark]) -> tuple[Objection, ...]:

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from include.local_stack.stack import Stack
 from include.start_plan import plan as start_plan
 from include.start_plan.state_plan import StatePlan, Way, plan_state
+from include.tidemarks.note import EventClock
+from include.tidemarks.recorded import RecordedBatch
 from jobs import stateful_delivery
 from jobs.batch import Delivery, StraddlesTidemark
 from jobs.failpoints import Failpoint, FailpointReached
@@ -165,9 +167,9 @@ def without_warm_up(*given: Any) -> StatePlan:
 
 def with_watermark_of_zero(*given: Any) -> StatePlan:
     plan = plan_state(*given)
-    assert plan.seeded is not None
-    clock = plan.seeded.clock.model_copy(update={"watermark_ms": 0})
-    return replace(plan, seeded=replace(plan.seeded, clock=clock))
+    begin, end = plan.warm_up[0], plan.warm_up[-1]
+    past = tuple(one for batch in plan.warm_up for one in batch.past)
+    return replace(plan, warm_up=(replace(end, starts=begin.starts, clock=EventClock(watermark_ms=0, late_ms=0), past=past),))
 
 
 def with_late_ones(*given: Any) -> StatePlan:
@@ -176,21 +178,21 @@ def with_late_ones(*given: Any) -> StatePlan:
 
 def in_any_order(*given: Any) -> StatePlan:
     """By event time alone, as if all had come in one batch."""
-    plan = plan_state(*given)
-    return _with_past(plan, batch=0) if plan.seeded else plan
+    return _with_past(plan_state(*given), batch=0)
 
 
 def _with_past(plan: StatePlan, **instead: int) -> StatePlan:
-    assert plan.seeded is not None
-    past = tuple(replace(one, **instead) for one in plan.seeded.past)  # type: ignore[arg-type]
-    return replace(plan, seeded=replace(plan.seeded, past=past))
+    def changed(batch: RecordedBatch) -> RecordedBatch:
+        return replace(batch, past=tuple(replace(one, **instead) for one in batch.past))  # type: ignore[arg-type]
+
+    return replace(plan, warm_up=tuple(changed(batch) for batch in plan.warm_up))
 
 
 def with_a_batch_that_straddles(*given: Any) -> StatePlan:
     plan = plan_state(*given)
-    assert plan.seeded is not None
-    ends = {n: end + sum(event.partition == n for event in AFTER_THE_LOSS) for n, end in plan.seeded.ends.items()}
-    return replace(plan, seeded=replace(plan.seeded, ends=ends, past=()))
+    last = plan.warm_up[-1]
+    ends = {n: end + sum(event.partition == n for event in AFTER_THE_LOSS) for n, end in last.ends.items()}
+    return replace(plan, warm_up=(*plan.warm_up[:-1], replace(last, ends=ends, past=())))
 
 
 INSTEAD = {

@@ -1,5 +1,7 @@
 """The line per batch: how much, how fast, how far behind, and when it will have caught up."""
 
+from dataclasses import replace
+
 import pytest
 
 from jobs import live_line
@@ -64,3 +66,8 @@ def test_what_a_state_kept_out_is_told_and_a_batch_without_records_makes_no_fore
 def test_a_smaller_batch_than_declared_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     LiveLine("orders", 3, {0: 0}).begin(100, 200)
     assert "100 records a batch after it ran out of memory" in said(capsys)
+
+
+def test_what_is_read_for_a_state_alone_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    LiveLine("orders", 3, {0: 0}).batch(replace(done(4, 0), again=200_000), 3.2, {0: 900_000}, 700_000)
+    assert said(capsys).endswith("batch     4:   200,000 read again for its state in   3.2 s")

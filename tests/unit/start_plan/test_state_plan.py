@@ -15,7 +15,7 @@ from include.tidemarks.note import EventClock, Tidemark
 from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
 
 MINUTE = 60_000
-NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2, windows=Windows(5 * MINUTE, 5 * MINUTE))
+NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2, records_per_batch=25, windows=Windows(5 * MINUTE, 5 * MINUTE))
 
 
 def batch(number: int, watermark: int, newest: int | None, late: int | None = None) -> RecordedBatch:
@@ -150,9 +150,8 @@ def test_the_state_when(case: Case) -> None:
 
 def test_a_warm_up_ends_at_the_lowest_tidemark_with_its_watermark_and_knows_the_batches_below_it() -> None:
     plan = planned(Case("", UNEVEN, Way.WARM_UP))
-    assert plan.seeded is not None
-    assert (plan.seeded.ends, plan.seeded.clock.watermark_ms) == ({0: 20}, 90 * MINUTE)
-    assert plan.seeded.past == (PastRange(0, 0, 0, 10, 0), PastRange(1, 0, 10, 20, 90 * MINUTE))
+    assert [(one.ends, one.clock) for one in plan.warm_up] == [(HISTORY[1].ends, HISTORY[1].clock)]
+    assert plan.warm_up[0].past == (PastRange(0, 0, 0, 10, 0), PastRange(1, 0, 10, 20, 90 * MINUTE))
     assert plan.replays == HISTORY[2:]
 
 
