@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 from jobs.measuring import DUPLICATE, GOOD, PLACE
 
 OF_A_COPY = ("_copy_of", "_at", "_batch", *PLACE)
-OF_A_KEY = Window.partitionBy("_copy_of")
-IN_ORDER = OF_A_KEY.orderBy("_batch", "_at", *PLACE)
 
 
 def with_duplicates(records: DataFrame, delivered: DataFrame, within: timedelta) -> DataFrame:
@@ -39,14 +37,16 @@ def with_choice(good: DataFrame, within: timedelta, certain_from: int = 0, forgo
     """Adds `_passes` to one of the copies of each record, and `_doubtful` to all of those of which it cannot be told whether this
     one, or only this one, has passed: they lie further apart than `within`, or began before what is known or up to what was
     forgotten."""
-    lowest, highest = F.min("_at").over(OF_A_KEY), F.max("_at").over(OF_A_KEY)
+    of_a_key = Window.partitionBy("_copy_of")
+    lowest, highest = F.min("_at").over(of_a_key), F.max("_at").over(of_a_key)
     is_doubtful = (
         (highest - lowest > F.lit(micros(within)))
-        | (F.min("_batch").over(OF_A_KEY) < F.lit(certain_from))
+        | (F.min("_batch").over(of_a_key) < F.lit(certain_from))
         | (lowest <= F.lit(forgotten_ms * 1000 if forgotten_ms is not None else -(2**63)))
     )
-    has_copies = F.count("*").over(OF_A_KEY) > 1
-    return good.withColumns({"_passes": F.row_number().over(IN_ORDER) == 1, "_doubtful": has_copies & is_doubtful})
+    has_copies = F.count("*").over(of_a_key) > 1
+    is_first = F.row_number().over(of_a_key.orderBy("_batch", "_at", *PLACE)) == 1
+    return good.withColumns({"_passes": is_first, "_doubtful": has_copies & is_doubtful})
 
 
 def _remembered(records: DataFrame, copies: DataFrame, within: timedelta, more: Column | None = None) -> DataFrame:
