@@ -105,8 +105,9 @@ class Sides:
         return there.where((F.col("_topic_epoch") == self.window.epoch) & which).select("_partition", "_offset")
 
     def key_of(self, spec: Spec, partition: int, offset: int, key: Iterable[str] = ()) -> str:
-        """The key of one record, as text: the sink's and the one that is declared as unique."""
-        names = dict.fromkeys([*key, *self.stream.spec.reconcile.unique])
+        """The key of one record, as text: the sink's, dedupe's, and the one that is declared as unique."""
+        dedupe = self.stream.spec.dedupe
+        names = dict.fromkeys([*key, *(dedupe.key if dedupe else []), *self.stream.spec.reconcile.unique])
         known = [name for name in names if name in spec.columns]
         if not known:
             return ""

@@ -80,7 +80,7 @@ class DedupedCounting(AppendCounting):
         mine = self._delivered.where(number > self.sides.window.after_version)
         places = delivered_again(mine, self._delivered, self._dedupe.within).distinct()
         named = places.withColumn("kind", F.lit(COPIED))
-        self.differences += told(named, lambda _, rows: self.sides.key_of(spec, rows[0][0], rows[0][1], self._dedupe.key))
+        self.differences += told(named, lambda _, rows: self.sides.key_of(spec, *rows[0][:2]))
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         frame.persist(StorageLevel.MEMORY_AND_DISK)
