@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from delta.tables import DeltaTable as SparkTable
 from deltalake import DeltaTable, write_deltalake
 from psycopg2.sql import SQL, Identifier
 from pyspark.sql import SparkSession
@@ -125,9 +126,9 @@ def sql(text: str) -> Harm:
     return act
 
 
-def by_spark(text: str) -> Harm:
+def by_spark(act: Callable[[SparkTable], object]) -> Harm:
     """A merged table has deletion vectors, which only Spark writes."""
-    return lambda trial: trial.spark.sql(text.format(f"delta.`{trial.stream.table}`")) and None
+    return lambda trial: act(SparkTable.forPath(trial.spark, str(trial.stream.table))) and None
 
 
 def invent_window(trial: Trial) -> None:
@@ -153,8 +154,8 @@ FAULTS: dict[str, tuple[str, Harm, str]] = {
         r"the totals of user_id u0 differ: payments is 37, but 36 by Kafka's records",
     ),
     "total removed": ("totals", sql("DELETE FROM {} WHERE user_id = 'u0'"), r"the totals of user_id u0 are lost"),
-    "window changed": ("windows", by_spark(f"UPDATE {{}} SET payments = 3 WHERE {HALF_PAST}"), CHANGED),
-    "window removed": ("windows", by_spark(f"DELETE FROM {{}} WHERE {HALF_PAST}"), r"user_id u0, .* 12:30:00 is lost"),
+    "window changed": ("windows", by_spark(lambda table: table.update(HALF_PAST, {"payments": F.lit(3)})), CHANGED),
+    "window removed": ("windows", by_spark(lambda table: table.delete(HALF_PAST)), r"user_id u0, .* 12:30:00 is lost"),
     "window added": ("windows", invent_window, r"user_id u7, .* 12:30:00 is in the table but not in Kafka"),
 }
 
