@@ -28,7 +28,7 @@ class StateFolder:
         self._topic = topic
         self._plan = plan
         self._about = {ABOUT: About(state_hash, plan.source.path.name if plan.source else None).to_json()}
-        self.pending = [*plan.warm_up, *plan.replays]
+        self.pending = [*([plan.up_to_lowest] if plan.up_to_lowest else []), *plan.replays]
 
     def make(self) -> None:
         source = self._plan.source

@@ -19,7 +19,7 @@ from include.contract.fingerprint import snapshot, spec_hash, state_hash
 from include.contract.identity import checkpoint_folder
 from include.contract.places import Places
 from include.control.database import ControlDatabase
-from include.control.generations import Generation, keep_spec, take_generation
+from include.control.generations import Generation, keep_spec, note_state_reads, take_generation
 from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.objection import Verdict
 from include.start_plan.plan import StartPlan, plan_start
@@ -109,6 +109,8 @@ class TakeOver:
             break
         seen = self._read(quarantine, sinks, approvals)  # 3
         plan = self._plan(seen, approvals)  # 4
+        if plan.state is not None and plan.state.reads_again:
+            note_state_reads(self._control, self._stream.name, generation.number, plan.state.reads_again)
         self._adopt(quarantine, sinks, seen, plan)  # 5
         checkpoint, state = self._make_checkpoint(generation, plan)  # 6
         return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan, state)

@@ -32,6 +32,7 @@ class Launched:
     taken_at: datetime | None
     snapshot: str | None  # what it runs, whatever the file says now
     stop_asked_at: datetime | None
+    state_reads: int = 0  # offsets that a stateful stream reads again before its first new batch
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def read_open_launches(cursor: Cursor, stream: str) -> list[Launched]:
     """Newest first."""
     cursor.execute(
         "SELECT l.id, l.asked_at, p.host, p.pid, p.start_ticks, p.boot, p.started_at, p.detached, p.seen_at,"
-        " g.number, g.taken_at, spec.snapshot, s.asked_at"
+        " g.number, g.taken_at, spec.snapshot, s.asked_at, coalesce(g.state_reads, 0)"
         " FROM (SELECT * FROM launch WHERE stream = %s ORDER BY asked_at DESC LIMIT %s) l"
         " LEFT JOIN driver_exit e ON e.launch = l.id"
         " LEFT JOIN driver_process p ON p.launch = l.id"

@@ -115,6 +115,11 @@ def take_generation(control: ControlDatabase, stream: str, launch: str, spec_has
             continue
 
 
+def note_state_reads(control: ControlDatabase, stream: str, generation: int, offsets: int) -> None:
+    with control.transaction() as cursor:
+        cursor.execute("UPDATE generation SET state_reads = %s WHERE stream = %s AND number = %s", [offsets, stream, generation])
+
+
 def keep_spec(control: ControlDatabase, stream: str, spec_hash: str, snapshot: str) -> None:
     """The newest of those that make the same rows: sizes, health and connections may differ."""
     with control.transaction() as cursor:

@@ -16,7 +16,7 @@ from include.contract.fingerprint import state_hash
 from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
-from include.start_plan.warm_up import plan_warm_up
+from include.start_plan.warm_up import plan_warm_up, put_together
 from include.tidemarks.note import EventClock, Tidemark
 from include.tidemarks.recorded import RecordedBatch, Recording
 
@@ -37,7 +37,6 @@ class Needs:
     state_hash: str
     horizon_ms: int
     shuffle_partitions: int
-    records_per_batch: int
     has_dedupe: bool = True
     windows: Windows | None = None
 
@@ -47,14 +46,8 @@ def needs_of(stream: Stream, environment: Environment) -> Needs | None:
     if not stream.spec.is_stateful:
         return None
     spec = stream.spec
-    return Needs(
-        state_hash(stream),
-        horizon_ms(spec),
-        environment.spark.shuffle_partitions,
-        spec.source.max_records_per_batch,
-        has_dedupe=spec.dedupe is not None,
-        windows=windows_of(spec),
-    )
+    partitions = environment.spark.shuffle_partitions
+    return Needs(state_hash(stream), horizon_ms(spec), partitions, spec.dedupe is not None, windows_of(spec))
 
 
 @dataclass(frozen=True)
@@ -62,13 +55,19 @@ class StatePlan:
     way: Way
     starts: Offsets  # where reading begins
     source: Folder | None = None  # that is continued
-    warm_up: tuple[RecordedBatch, ...] = ()  # from the starts to the lowest tidemark
+    up_to_lowest: RecordedBatch | None = None  # everything from the starts to the lowest tidemark, as one batch
     replays: tuple[RecordedBatch, ...] = ()  # one by one, up to the highest tidemark
     forgotten_through_ms: int | None = None
     asks_to_forget_ms: int | None = None  # what a person must approve: exactly this time
     lowest: EventClock | None = None  # where the lowest sink stands in event time
     objections: tuple[Objection, ...] = ()
     told: tuple[str, ...] = ()
+
+    @property
+    def reads_again(self) -> int:
+        """Offsets that every sink has already."""
+        batch = self.up_to_lowest
+        return sum(end - batch.starts.get(number, 0) for number, end in batch.ends.items()) if batch else 0
 
     @property
     def source_path(self) -> Path | None:
@@ -103,7 +102,7 @@ def plan_state(
     passed_over: list[str] = []
     for folder in () if has_lost else seen.folders:
         if (why := _why_not(folder, needs, batches, lowest, earliest)) is None:
-            return replace(_continued(folder, batches, forgotten, tuple(passed_over)), lowest=clock)
+            return replace(_continued(folder, batches, lowest, forgotten, tuple(passed_over)), lowest=clock)
         passed_over.append(f"{folder.path.name} is not continued: {why}.")
     made = _warm_up(needs, seen.recording, lowest, starts, earliest, forget_through_ms, tuple(passed_over))
     both = [one for one in (made.forgotten_through_ms, forgotten) if one is not None]
@@ -136,7 +135,9 @@ def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], l
     return None
 
 
-def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: int | None, told: tuple[str, ...]) -> StatePlan:
+def _continued(
+    folder: Folder, batches: tuple[RecordedBatch, ...], lowest: int, forgotten: int | None, told: tuple[str, ...]
+) -> StatePlan:
     whole = folder.whole
     if whole is None:
         raise ValueError(f"{folder.path} has no whole batch")
@@ -147,7 +148,8 @@ def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: in
         Way.CONTINUE,
         dict(whole.ends),
         folder,
-        replays=batches[after:],
+        put_together(between, whole.ends, between[-1].ends) if (between := batches[after : lowest + 1]) else None,
+        batches[lowest + 1 :],
         forgotten_through_ms=forgotten,
         told=(*told, said),
     )
@@ -162,16 +164,17 @@ def _warm_up(
     forget_through_ms: int | None,
     told: tuple[str, ...],
 ) -> StatePlan:
-    made = plan_warm_up(recording, lowest, ends, earliest, needs.horizon_ms, needs.records_per_batch)
+    made = plan_warm_up(recording, lowest, ends, earliest, needs.horizon_ms)
     is_covered = made.forgotten_ms is None or (forget_through_ms is not None and made.forgotten_ms <= forget_through_ms)
     asks, watermark_ms = None if is_covered else made.forgotten_ms, recording.batches[lowest].clock.watermark_ms
-    reads = sum(ends[number] - start for number, start in made.starts.items())
-    shown = ", ".join(f"{number}: {start:,}" for number, start in made.starts.items())
+    starts = made.batch.starts
+    reads = sum(ends[number] - start for number, start in starts.items())
+    shown = ", ".join(f"{number}: {start:,}" for number, start in starts.items())
     said = f"State: made again from Kafka, {reads:,} offsets from {shown}; nothing of them is written again."
     return StatePlan(
         Way.WARM_UP,
-        made.starts,
-        warm_up=made.batches,
+        starts,
+        up_to_lowest=made.batch,
         replays=recording.batches[lowest + 1 :],
         forgotten_through_ms=made.forgotten_ms,
         asks_to_forget_ms=asks,

@@ -1,11 +1,11 @@
-"""Plans a warm-up (P6.3): which records make a lost state again, and in which batches. Pure.
+"""Plans a warm-up (P6.3): which records make a lost state again. Pure.
 
-It begins, in each partition, with the oldest recorded batch that reaches into the horizon, and ends at the lowest tidemark.
-Recorded batches are put together up to the batch size of the file, never cut: what memory holds of a batch it holds of these, and
-each that is finished is progress. Only between the lowest and the highest tidemark are they run one by one.
+It begins, in each partition, with the oldest recorded batch that reaches into the horizon, and ends at the lowest tidemark. Below
+that recorded batches are put together into one, for each query that Spark starts reads the whole state anew; only between the
+lowest and the highest tidemark are they run one by one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
@@ -17,21 +17,17 @@ Offsets = Mapping[int, int]
 class WarmUp:
     """`forgotten_ms`: up to when there may be events that are needed, but that Kafka, or the sink's log, no longer has."""
 
-    starts: Offsets
-    batches: tuple[RecordedBatch, ...]
+    batch: RecordedBatch
     forgotten_ms: int | None
 
 
-def plan_warm_up(
-    recording: Recording, lowest: int, ends: Offsets, earliest: Offsets, horizon_ms: int, records_per_batch: int
-) -> WarmUp:
+def plan_warm_up(recording: Recording, lowest: int, ends: Offsets, earliest: Offsets, horizon_ms: int) -> WarmUp:
     """`lowest`: the index of the batch after which the lowest sink stands; `ends`: where it begins to read."""
     below = recording.batches[: lowest + 1]
     reaches_to = below[-1].clock.watermark_ms - horizon_ms
     wanted = {number: _oldest_needed(below, number, end, reaches_to) for number, end in ends.items()}
     starts = {number: min(max(start, earliest.get(number, 0)), ends[number]) for number, start in wanted.items()}
-    batches = tuple(_put_together(below, starts, ends, records_per_batch))
-    return WarmUp(starts, batches, _forgotten(recording, below, starts, reaches_to))
+    return WarmUp(put_together(below, starts, ends), _forgotten(recording, below, starts, reaches_to))
 
 
 def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, reaches_to: int) -> int:
@@ -40,33 +36,15 @@ def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, r
     return min(needed, default=end)
 
 
-def _put_together(below: tuple[RecordedBatch, ...], starts: Offsets, ends: Offsets, most: int) -> Iterator[RecordedBatch]:
-    """Each ends with the last batch that is in it, and has its clock."""
-    ranges = [_past(index, one, starts) for index, one in enumerate(below)]
-    begin, past = starts, list[PastRange]()
-    for one, mine, following in zip(below[:-1], ranges[:-1], ranges[1:], strict=True):
-        past += mine
-        if past and following and _records([*past, *following]) > most:
-            end = _between(one.ends, starts, ends)
-            yield RecordedBatch(begin, end, one.clock, tuple(past))
-            begin, past = end, []
-    yield RecordedBatch(begin, ends, below[-1].clock, (*past, *ranges[-1]))
-
-
-def _past(index: int, one: RecordedBatch, starts: Offsets) -> list[PastRange]:
-    return [
+def put_together(batches: Sequence[RecordedBatch], starts: Offsets, ends: Offsets) -> RecordedBatch:
+    """What recorded batches had from the starts on, as one, with the clock of the last of them."""
+    past = [
         PastRange(index, number, start, end, one.clock.late_ms)
+        for index, one in enumerate(batches)
         for number, end in sorted(one.ends.items())
         if (start := max(one.starts.get(number, 0), starts.get(number, 0))) < end
     ]
-
-
-def _records(past: list[PastRange]) -> int:
-    return sum(one.end - one.start for one in past)
-
-
-def _between(offsets: Offsets, lowest: Offsets, highest: Offsets) -> Offsets:
-    return {number: min(max(offsets.get(number, 0), lowest[number]), highest[number]) for number in lowest}
+    return RecordedBatch(starts, ends, batches[-1].clock, tuple(past))
 
 
 def _forgotten(recording: Recording, below: tuple[RecordedBatch, ...], starts: Offsets, reaches_to: int) -> int | None:

@@ -36,10 +36,13 @@ def _starting(driver: Driver, seen: Observation) -> Health:
 
 
 def _working(driver: Driver, seen: Observation, lag: int) -> Health:
-    quiet = seen.now - last_progress(driver, seen)
-    if quiet > seen.limits.stuck_after:
-        return Health(State.STUCK, f"{lag:,} to read, but no batch has finished for {_short(quiet)}")
     batches = [batch for batch in seen.batches if batch.generation == driver.launched.generation]
+    again = 0 if batches else driver.launched.state_reads
+    quiet = seen.now - last_progress(driver, seen)
+    if quiet > seen.limits.patience(again):
+        return Health(State.STUCK, f"{lag:,} to read, but no batch has finished for {_short(quiet)}")
+    if again:
+        return Health(State.CATCHING_UP, f"{lag:,} to read; before that its state is made from {again:,} offsets{seen.file_note}")
     if lag <= seen.limits.records_per_batch:
         return Health(State.RUNNING, f"{lag:,} to read{seen.file_note}")
     if not batches:

@@ -38,6 +38,10 @@ class Limits:
     records_per_batch: int
     is_stateful: bool = False
 
+    def patience(self, offsets: int) -> timedelta:
+        """With a batch that has these offsets besides those that a batch of this stream may have."""
+        return self.stuck_after * (1 + offsets / self.records_per_batch)
+
     @classmethod
     def of(cls, stream: Stream | None) -> "Limits":
         """Without a file nothing is judged by them."""

@@ -17,7 +17,6 @@ from include.local_stack.stack import Stack
 from include.start_plan import plan as start_plan
 from include.start_plan.state_plan import StatePlan, Way, plan_state
 from include.tidemarks.note import EventClock
-from include.tidemarks.recorded import RecordedBatch
 from jobs import stateful_delivery
 from jobs.batch import Delivery, StraddlesTidemark
 from jobs.failpoints import Failpoint, FailpointReached
@@ -166,10 +165,7 @@ def without_warm_up(*given: Any) -> StatePlan:
 
 
 def with_watermark_of_zero(*given: Any) -> StatePlan:
-    plan = plan_state(*given)
-    begin, end = plan.warm_up[0], plan.warm_up[-1]
-    past = tuple(one for batch in plan.warm_up for one in batch.past)
-    return replace(plan, warm_up=(replace(end, starts=begin.starts, clock=EventClock(watermark_ms=0, late_ms=0), past=past),))
+    return _with_warm_up(plan_state(*given), clock=EventClock(watermark_ms=0, late_ms=0))
 
 
 def with_late_ones(*given: Any) -> StatePlan:
@@ -181,18 +177,20 @@ def in_any_order(*given: Any) -> StatePlan:
     return _with_past(plan_state(*given), batch=0)
 
 
-def _with_past(plan: StatePlan, **instead: int) -> StatePlan:
-    def changed(batch: RecordedBatch) -> RecordedBatch:
-        return replace(batch, past=tuple(replace(one, **instead) for one in batch.past))  # type: ignore[arg-type]
-
-    return replace(plan, warm_up=tuple(changed(batch) for batch in plan.warm_up))
-
-
 def with_a_batch_that_straddles(*given: Any) -> StatePlan:
     plan = plan_state(*given)
-    last = plan.warm_up[-1]
-    ends = {n: end + sum(event.partition == n for event in AFTER_THE_LOSS) for n, end in last.ends.items()}
-    return replace(plan, warm_up=(*plan.warm_up[:-1], replace(last, ends=ends, past=())))
+    ends = plan.up_to_lowest.ends if plan.up_to_lowest else {}
+    beyond = {n: end + sum(event.partition == n for event in AFTER_THE_LOSS) for n, end in ends.items()}
+    return _with_warm_up(plan, ends=beyond, past=())
+
+
+def _with_past(plan: StatePlan, **instead: int) -> StatePlan:
+    past = plan.up_to_lowest.past if plan.up_to_lowest else ()
+    return _with_warm_up(plan, past=tuple(replace(one, **instead) for one in past))  # type: ignore[arg-type]
+
+
+def _with_warm_up(plan: StatePlan, **instead: Any) -> StatePlan:
+    return replace(plan, up_to_lowest=replace(plan.up_to_lowest, **instead) if plan.up_to_lowest else None)
 
 
 INSTEAD = {

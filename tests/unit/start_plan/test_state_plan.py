@@ -15,7 +15,7 @@ from include.tidemarks.note import EventClock, Tidemark
 from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
 
 MINUTE = 60_000
-NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2, records_per_batch=25, windows=Windows(5 * MINUTE, 5 * MINUTE))
+NEEDS = Needs("hash", horizon_ms=10 * MINUTE, shuffle_partitions=2, windows=Windows(5 * MINUTE, 5 * MINUTE))
 
 
 def batch(number: int, watermark: int, newest: int | None, late: int | None = None) -> RecordedBatch:
@@ -57,6 +57,7 @@ class Case:
     forget: int | None = None
     starts: dict[int, int] | None = None
     replays: int = 0
+    again: int | None = None
     verdict: Verdict | None = None
     forgotten: int | None = None
     told: str = ""
@@ -69,7 +70,7 @@ CASES = [
     Case("nothing was delivered", {}, Way.FIRST, batches=()),
     Case("a whole folder is continued", EVEN, Way.CONTINUE, (folder(HISTORY[3]),), starts={0: 40}),
     Case("a partition was added since", ADDED, Way.CONTINUE, (folder(HISTORY[3]),), earliest={0: 0, 1: 0}, starts={0: 40}),
-    Case("what follows the folder is run again", EVEN, Way.CONTINUE, (folder(HISTORY[1]),), starts={0: 20}, replays=2),
+    Case("what follows the folder is run again, as one", EVEN, Way.CONTINUE, (folder(HISTORY[1]),), starts={0: 20}, again=20),
     Case("uneven sinks continue below the lowest", UNEVEN, Way.CONTINUE, (folder(HISTORY[1]),), replays=2),
     Case(
         *("a folder above a sink is not continued", UNEVEN, Way.WARM_UP, (folder(HISTORY[3]),)),
@@ -78,7 +79,8 @@ CASES = [
     ),
     Case(
         *("the next folder is tried", UNEVEN, Way.CONTINUE, (folder(HISTORY[3], "c000002"), folder(HISTORY[0]))),
-        replays=3,
+        replays=2,
+        again=10,
         told="c000002 is not continued",
     ),
     Case("another file made it", EVEN, Way.WARM_UP, (folder(HISTORY[3], about=About("other")),), told="another stream file"),
@@ -143,6 +145,7 @@ def test_the_state_when(case: Case) -> None:
     assert plan.way is case.way
     assert [objection.verdict for objection in plan.objections] == ([case.verdict] if case.verdict else [])
     assert len(plan.replays) == case.replays
+    assert case.again is None or plan.reads_again == case.again
     assert case.starts is None or plan.starts == case.starts
     assert plan.forgotten_through_ms == (case.forgotten * MINUTE if case.forgotten is not None else None)
     assert case.told in " ".join(plan.told)
@@ -150,8 +153,9 @@ def test_the_state_when(case: Case) -> None:
 
 def test_a_warm_up_ends_at_the_lowest_tidemark_with_its_watermark_and_knows_the_batches_below_it() -> None:
     plan = planned(Case("", UNEVEN, Way.WARM_UP))
-    assert [(one.ends, one.clock) for one in plan.warm_up] == [(HISTORY[1].ends, HISTORY[1].clock)]
-    assert plan.warm_up[0].past == (PastRange(0, 0, 0, 10, 0), PastRange(1, 0, 10, 20, 90 * MINUTE))
+    assert plan.up_to_lowest is not None
+    assert (plan.up_to_lowest.ends, plan.up_to_lowest.clock) == (HISTORY[1].ends, HISTORY[1].clock)
+    assert plan.up_to_lowest.past == (PastRange(0, 0, 0, 10, 0), PastRange(1, 0, 10, 20, 90 * MINUTE))
     assert plan.replays == HISTORY[2:]
 
 

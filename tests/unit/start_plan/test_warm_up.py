@@ -1,6 +1,4 @@
-"""In which batches a lost state is made again: whole recorded ones, put together as far as the file's batch size allows."""
-
-import pytest
+"""From which records a lost state is made again, and what is known of them."""
 
 from include.start_plan.warm_up import plan_warm_up
 from include.tidemarks.note import EventClock
@@ -25,36 +23,27 @@ RECORDING = recorded({0: 10, 1: 10}, {0: 0, 1: 0}, {0: 10, 1: 0}, {0: 30, 1: 10}
 ALL = 100 * 60_000  # a horizon that reaches over everything
 
 
-@pytest.mark.parametrize(
-    ("most", "ends"),
-    [
-        pytest.param(1000, [{0: 55, 1: 25}], id="all in one"),
-        pytest.param(30, [{0: 20, 1: 10}, {0: 50, 1: 20}, {0: 55, 1: 25}], id="as many as fit; one that is larger stays whole"),
-        pytest.param(1, [{0: 10, 1: 10}, {0: 20, 1: 10}, {0: 50, 1: 20}, {0: 55, 1: 25}], id="each by itself"),
-    ],
-)
-def test_recorded_batches_are_put_together_up_to_the_batch_size(most: int, ends: list[dict[int, int]]) -> None:
-    made = plan_warm_up(RECORDING, 4, RECORDING.batches[4].ends, {0: 0, 1: 0}, ALL, most)
-    assert [dict(one.ends) for one in made.batches] == ends
-    assert [dict(one.starts) for one in made.batches] == [{0: 0, 1: 0}, *ends[:-1]]
-    clocks = {tuple(one.ends.values()): one.clock for one in RECORDING.batches}  # of those that end there the last
-    assert [one.clock for one in made.batches] == [clocks[tuple(one.ends.values())] for one in made.batches]
-
-
-def test_what_a_batch_of_a_warm_up_is_made_of_is_told_range_by_range() -> None:
-    made = plan_warm_up(RECORDING, 3, RECORDING.batches[3].ends, {0: 0, 1: 0}, ALL, 30)
-    told = [[(one.batch, one.partition, one.start, one.end, one.late_ms) for one in each.past] for each in made.batches]
-    assert told == [[(0, 0, 0, 10, -2), (0, 1, 0, 10, -2), (2, 0, 10, 20, 0)], [(3, 0, 20, 50, 1), (3, 1, 10, 20, 1)]]
+def test_recorded_batches_are_put_together_and_each_range_knows_its_own() -> None:
+    made = plan_warm_up(RECORDING, 3, RECORDING.batches[3].ends, {0: 0, 1: 0}, ALL).batch
+    assert (dict(made.starts), dict(made.ends)) == ({0: 0, 1: 0}, {0: 50, 1: 20})
+    assert made.clock == RECORDING.batches[3].clock
+    assert [(one.batch, one.partition, one.start, one.end, one.late_ms) for one in made.past] == [
+        (0, 0, 0, 10, -2),
+        (0, 1, 0, 10, -2),
+        (2, 0, 10, 20, 0),
+        (3, 0, 20, 50, 1),
+        (3, 1, 10, 20, 1),
+    ]
 
 
 def test_each_partition_begins_with_the_oldest_batch_that_reaches_into_the_horizon() -> None:
-    made = plan_warm_up(RECORDING, 4, RECORDING.batches[4].ends, {0: 0, 1: 0}, 60_000, 1000)  # from minute 2 on
-    assert (dict(made.starts), made.forgotten_ms) == ({0: 10, 1: 10}, None)
-    assert [(one.batch, one.partition, one.start) for one in made.batches[0].past][:2] == [(2, 0, 10), (3, 0, 20)]
+    made = plan_warm_up(RECORDING, 4, RECORDING.batches[4].ends, {0: 0, 1: 0}, 60_000)  # from minute 2 on
+    assert (dict(made.batch.starts), made.forgotten_ms) == ({0: 10, 1: 10}, None)
+    assert [(one.batch, one.partition, one.start) for one in made.batch.past][:2] == [(2, 0, 10), (3, 0, 20)]
 
 
 def test_a_partition_that_was_added_and_records_that_are_lost_end_it_where_the_start_begins() -> None:
-    made = plan_warm_up(RECORDING, 4, {0: 60, 1: 25, 2: 0}, {0: 60, 1: 0, 2: 0}, ALL, 30)
-    assert dict(made.batches[-1].ends) == {0: 60, 1: 25, 2: 0}
-    assert made.starts[0] == 60
+    made = plan_warm_up(RECORDING, 4, {0: 60, 1: 25, 2: 0}, {0: 60, 1: 0, 2: 0}, ALL)
+    assert dict(made.batch.ends) == {0: 60, 1: 25, 2: 0}
+    assert made.batch.starts[0] == 60
     assert made.forgotten_ms == 4 * 60_000

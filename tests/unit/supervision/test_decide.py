@@ -34,11 +34,12 @@ def driver(
     process: bool = True,
     seen: float = 1,
     launch: str = "living",
+    state_reads: int = 0,
 ) -> Driver:
     runs = DriverProcess("here", ProcessRecord(4711, 1, "boot", 0), detached, ago(seen)) if process else None
     asked = None if stop_asked is None else ago(stop_asked)
     taken_at = None if generation is None else ago(age - 10)
-    launched = Launched(launch, ago(age), runs, generation, taken_at, None, asked)
+    launched = Launched(launch, ago(age), runs, generation, taken_at, None, asked, state_reads)
     return Driver(launched, alive, adopted and generation is not None)
 
 
@@ -105,6 +106,13 @@ CASES = {
     ),
     "work but no batch": Case(
         seen(driver(), lag=10, behind=400), State.STUCK, Act.KILL, "no batch has finished for 7 min", ExitClass.STUCK
+    ),
+    "a state that is made again takes its time": Case(
+        seen(driver(age=900, state_reads=3000), lag=10, behind=900), State.CATCHING_UP, says="its state is made from 3,000 offsets"
+    ),
+    "but not for ever": Case(seen(driver(age=1300, state_reads=3000), lag=10, behind=1300), State.STUCK, Act.KILL),
+    "nor after its first batch": Case(
+        seen(driver(age=900, state_reads=3000), lag=10, behind=900, batches=(batch(400, 10),)), State.STUCK, Act.KILL
     ),
     "work that has just come is no reason": Case(seen(driver(), lag=10, behind=200, batches=(batch(3600, 0),)), State.RUNNING),
     "stuck again after a restart": Case(
