@@ -25,7 +25,7 @@ from jobs.measuring import GOOD, Sides, copy_of, event_micros
 from jobs.per_partition import quarantined_per_partition, records_per_partition
 from jobs.recount_deduped import NOT_RECORDED
 from jobs.result_comparison import Results, compare_results
-from jobs.result_sides import Reach, ResultSide
+from jobs.result_sides import DeltaResults, Reach
 from jobs.stateful_frame import results_of
 from jobs.window_counts import WindowCounts
 
@@ -40,7 +40,7 @@ DOUBTFUL = (
 
 
 class ResultCounting(WindowCounts):
-    def __init__(self, sides: Sides, aggregate: Aggregate, there: ResultSide) -> None:
+    def __init__(self, sides: Sides, aggregate: Aggregate, there: DeltaResults) -> None:
         super().__init__(sides, compacted=False)
         self._aggregate = aggregate
         self._there = there
@@ -71,7 +71,6 @@ class ResultCounting(WindowCounts):
 
     def _compare(self, mine: DataFrame, state: TopicState, control: ControlDatabase) -> dict[int, str]:
         reach = Reach.of(self.sides, self._aggregate, mine)  # 1
-        self._there.look(reach)
         known = self._there.known(reach)  # 2
         why = self._why_not(known, state, control)
         if why is not None:

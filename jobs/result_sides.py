@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -55,28 +54,11 @@ class Reach:
         return batch.newest_ms is not None and batch.newest_ms >= self.after_ms
 
 
-class ResultSide(Protocol):
-    """What a sink has. `look` is called first: from then on it is one and the same state."""
-
-    @property
-    def closed_ms(self) -> int:
-        """The watermark that the sink has at that state."""
-
-    def look(self, reach: Reach) -> None: ...
-
-    def known(self, reach: Reach) -> KnownBatches: ...
-
-    def rows(self, after: datetime) -> DataFrame: ...
-
-
 class DeltaResults:
     def __init__(self, sides: Sides, aggregate: Aggregate) -> None:
         self._sides = sides
         self._columns = aggregate.columns
         self.closed_ms = NOTHING_CLOSED
-
-    def look(self, reach: Reach) -> None:
-        """A version of the table stays what it is."""
 
     def known(self, reach: Reach) -> KnownBatches:
         known = reach.read(self._sides, self._sides.window.snapshot)

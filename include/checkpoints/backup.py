@@ -18,7 +18,7 @@ from typing import Any
 from include.checkpoints.carry_over import ATTEMPTS, assemble, carry_over, hashes
 from include.checkpoints.examine import Examined, examine
 from include.checkpoints.seed import READY
-from include.checkpoints.spark_log import PlannedBatch, last_committed
+from include.checkpoints.spark_log import Offsets, PlannedBatch, last_committed
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.contract.identity import checkpoint_generation
 
@@ -53,6 +53,14 @@ class Backup:
         """`checkpoint`: generation, batch, ends and watermark of the copy; beside it what the caller told about it."""
         return dict(json.loads((self.folder / TIDEMARK).read_bytes()))
 
+    def is_not_above(self, offsets: Offsets) -> bool:
+        """By its own word. One that cannot be read is not above anything: whoever verifies it says what is wrong."""
+        try:
+            ends = {int(number): int(end) for number, end in self.tidemark["checkpoint"]["ends"].items()}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return True
+        return all(end <= offsets.get(number, 0) for number, end in ends.items())
+
 
 def make_backup(checkpoint: Path, backups: Path, topic: str, about: Mapping[str, object], operators: int = 1) -> Backup:
     """`backups` is the stream's own folder."""
@@ -77,13 +85,8 @@ def make_backup(checkpoint: Path, backups: Path, topic: str, about: Mapping[str,
 
 def list_backups(backups: Path) -> list[Backup]:
     """Newest first; only those with a READY."""
-    return [backup for backup in find_backups(backups) if backup.is_ready]
-
-
-def find_backups(backups: Path) -> list[Backup]:
-    """Newest first; also those without."""
     there = backups.iterdir() if backups.is_dir() else ()
-    found = [backup for folder in there if not folder.is_symlink() and (backup := _named(folder))]
+    found = [backup for folder in there if not folder.is_symlink() and (backup := _named(folder)) and backup.is_ready]
     return sorted(found, key=lambda backup: (backup.taken_at, backup.generation), reverse=True)
 
 
@@ -101,11 +104,11 @@ def verify_backup(backup: Backup) -> None:
         raise _damaged(backup, wrong)
 
 
-def restore_backup(backup: Backup, target: Path, more: Mapping[str, bytes] | None = None) -> int:
+def restore_backup(backup: Backup, target: Path) -> int:
     """A new folder at the target, of copies; the number of its newest batch. Verified first."""
     verify_backup(backup)
     batch = int(backup.tidemark["checkpoint"]["batch"])
-    carry_over(backup.folder, target, batch, more or {}, put=shutil.copy2)
+    carry_over(backup.folder, target, batch, {}, put=shutil.copy2)
     return batch
 
 

@@ -12,10 +12,11 @@ NAMED_AT_MOST = 3  # windows; of more the first and the last
 
 @dataclass(frozen=True)
 class Windows:
-    """Of event time: how long each is, and how far one begins after the other."""
+    """Of event time: how long each is, how far one begins after the other, and whether only its final value is given out."""
 
     length_ms: int
     slide_ms: int
+    is_final: bool = False
 
     def kept(self, forgotten_ms: int, watermark_ms: int) -> range:
         """The starts of those that are open and began by then: nobody can make their value anew."""
@@ -28,7 +29,8 @@ def windows_of(spec: StreamSpec) -> Windows | None:
     if spec.aggregate is None:
         return None
     length, slide = spec.aggregate.window, spec.aggregate.slide or spec.aggregate.window
-    return Windows(int(length.total_seconds() * 1000), int(slide.total_seconds() * 1000))
+    is_final = spec.aggregate.emit == "final"
+    return Windows(int(length.total_seconds() * 1000), int(slide.total_seconds() * 1000), is_final)
 
 
 def forgets(forgotten_ms: int, watermark_ms: int, windows: Windows | None, *, has_dedupe: bool) -> Objection:
@@ -36,7 +38,8 @@ def forgets(forgotten_ms: int, watermark_ms: int, windows: Windows | None, *, ha
     follows = [f"duplicates of events up to {through} would pass"] if has_dedupe else []
     follows += [_told(windows, windows.kept(forgotten_ms, watermark_ms))] if windows else []
     said = (
-        f"Kafka no longer has all that the state was made of (the watermark is {tell_time(watermark_ms)}): {'; '.join(follows)}."
+        "Kafka, or the log of the sink, no longer has all that the state was made of (the watermark is "
+        f"{tell_time(watermark_ms)}): {'; '.join(follows)}."
     )
     next_step = f"To go on so: recover_stream with mode forget (with make run: FORGET={through})."
     return Objection(Verdict.NEEDS_APPROVAL, ExitClass.RETENTION_GAP, said, next_step)
@@ -46,10 +49,11 @@ def _told(windows: Windows, kept: range) -> str:
     if not kept:
         return "no window that is open is touched"
     if len(kept) == 1:
-        return f"window {_span(windows, kept[0])} keeps its last value"
+        return f"window {_span(windows, kept[0])} {'is never given out' if windows.is_final else 'keeps its last value'}"
+    follows = "are never given out" if windows.is_final else "keep their last value"
     if len(kept) > NAMED_AT_MOST:
-        return f"{len(kept):,} windows from {_span(windows, kept[0])} to {_span(windows, kept[-1])} keep their last value"
-    return f"windows {', '.join(_span(windows, start) for start in kept)} keep their last value"
+        return f"{len(kept):,} windows from {_span(windows, kept[0])} to {_span(windows, kept[-1])} {follows}"
+    return f"windows {', '.join(_span(windows, start) for start in kept)} {follows}"
 
 
 def _span(windows: Windows, start_ms: int) -> str:

@@ -11,7 +11,7 @@ from include.start_plan.approvals import Approvals, Loss
 from include.start_plan.epochs import Epoch, find_epoch, tell_what_ends, within
 from include.start_plan.levels import find_uneven, highest_of, level_under, uneven_partitions
 from include.start_plan.objection import Objection, Verdict
-from include.start_plan.state_plan import Needs, StatePlan, plan_state
+from include.start_plan.state_plan import Needs, StatePlan, Way, plan_state
 from include.start_plan.state_seen import StateSeen
 from include.start_plan.world import World
 from include.tidemarks.note import EventClock, Tidemark
@@ -78,7 +78,8 @@ def _with_state(plan: StartPlan, world: World, needs: Needs, approvals: Approval
     seen, earliest = world.state or StateSeen(), world.topic.earliest
     state = plan_state(needs, seen, plan.epoch.number, marks, plan.adopted, earliest, approvals.forget_through_ms)
     uneven = (_uneven_under_another_file(),) if plan.level_under is not None else ()
-    objections = (*plan.objections, *uneven, *state.objections)
+    no_backup = (_no_backup(),) if approvals.state == "restore" and state.way is not Way.CONTINUE else ()
+    objections = (*plan.objections, *uneven, *no_backup, *state.objections)
     return replace(plan, state=state, level_under=None, objections=objections, told=(*plan.told, *state.told))
 
 
@@ -89,6 +90,13 @@ def _as_counted(mark: Tidemark, epoch: Epoch) -> Tidemark:
     forgotten = mark.clock.highest_ms if mark.clock else None
     clock = EventClock(watermark_ms=0, late_ms=0, forgotten_ms=forgotten) if mark.clock else None
     return mark.model_copy(update={"epoch": epoch.number, "offsets": dict(epoch.began), "clock": clock})
+
+
+def _no_backup() -> Objection:
+    """Who asks for a backup does not mean a warm-up, which is what a start would do without one."""
+    said = "There is no backup from which the stream could go on."
+    next_step = "Use mode continue, or warm_up to have the state made again from Kafka (with make run: STATE=)."
+    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
 
 
 def _uneven_under_another_file() -> Objection:

@@ -7,12 +7,12 @@ no batch straddles a tidemark, and late records are judged as they were.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass
 from include.contract.fingerprint import state_hash
+from include.start_plan.event_times import tell_time
 from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
@@ -22,6 +22,7 @@ from include.tidemarks.recorded import RecordedBatch, Recording
 
 Offsets = Mapping[int, int]
 BEFORE_THE_FIRST = -1
+PUT_BACK = "RESTORE in Delta, a backup in PostgreSQL"
 
 
 class Way(StrEnum):
@@ -69,10 +70,6 @@ class StatePlan:
         batch = self.up_to_lowest
         return sum(end - batch.starts.get(number, 0) for number, end in batch.ends.items()) if batch else 0
 
-    @property
-    def source_path(self) -> Path | None:
-        return self.source.path if self.source else None
-
 
 def plan_state(
     needs: Needs,
@@ -88,7 +85,8 @@ def plan_state(
     batches = seen.recording.batches if seen.recording.epoch == epoch else ()
     forgotten = max((mark.clock.forgotten_ms for mark in marks.values() if mark.clock and mark.clock.forgotten_ms), default=None)
     if not batches:
-        return StatePlan(Way.FIRST, starts, forgotten_through_ms=forgotten, objections=_without_state(marks))
+        told = (_stay_as_they_are(forgotten),) if forgotten is not None and needs.windows else ()
+        return StatePlan(Way.FIRST, starts, forgotten_through_ms=forgotten, objections=_without_state(marks), told=told)
     found = {name: _index(batches, mark) for name, mark in marks.items()}
     if unknown := sorted(name for name, index in found.items() if index is None):
         return StatePlan(Way.WARM_UP, starts, objections=(_not_recorded(unknown[0], marks[unknown[0]]),))
@@ -120,7 +118,7 @@ def _index(batches: tuple[RecordedBatch, ...], mark: Tidemark) -> int | None:
 def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], lowest: int, earliest: Offsets) -> str | None:
     whole = folder.whole
     if whole is None:
-        return "; ".join(folder.damages) or "no batch of it is finished"
+        return " ".join(folder.damages).removesuffix(".") or "no batch of it is finished"
     if folder.about is None or folder.about.state_hash != needs.state_hash:
         return "its state was made by another stream file (key, window, within, or what makes the rows)"
     if (had := whole.settings.get("spark.sql.shuffle.partitions")) != str(needs.shuffle_partitions):
@@ -144,6 +142,7 @@ def _continued(
     after = max(index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)) + 1
     again = len(batches) - after
     said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again} recorded batches are run again."
+    wrong = (f"{folder.path.name}: {damage}" for damage in folder.damages)
     return StatePlan(
         Way.CONTINUE,
         dict(whole.ends),
@@ -151,7 +150,7 @@ def _continued(
         put_together(between, whole.ends, between[-1].ends) if (between := batches[after : lowest + 1]) else None,
         batches[lowest + 1 :],
         forgotten_through_ms=forgotten,
-        told=(*told, said),
+        told=(*told, *wrong, said),
     )
 
 
@@ -194,13 +193,22 @@ def _without_state(marks: Mapping[str, Tidemark]) -> tuple[Objection, ...]:
     return (Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step),) if delivered else ()
 
 
+def _stay_as_they_are(forgotten_ms: int) -> str:
+    through = tell_time(forgotten_ms)
+    return f"State: begins empty; windows that began at or before {through} are not written any more and stay as they are."
+
+
 def _not_recorded(sink: str, mark: Tidemark) -> Objection:
-    said = f"Sink {sink} stands at batch {mark.batch} of generation {mark.generation}, where no batch of the foremost sink ended."
-    next_step = "RESTORE the tables to versions of one batch (DESCRIBE HISTORY shows them), then start again."
+    ends = ", ".join(f"{number}: {end:,}" for number, end in sorted(mark.offsets.items()))
+    said = (
+        f"Sink {sink} stands at batch {mark.batch} of generation {mark.generation} (next offsets {ends}), where no batch of the "
+        "foremost sink ended."
+    )
+    next_step = f"Put back the table of one of them to a batch that both have ({PUT_BACK}), then start again."
     return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
 
 
 def _lost_and_uneven() -> Objection:
     said = "Kafka has deleted records that a sink lacks, and the sinks do not end with the same batch."
-    next_step = "RESTORE the foremost table to the batch that the other one has, then start again."
+    next_step = f"Put back the foremost table to the batch that the other one has ({PUT_BACK}), then start again."
     return Objection(Verdict.REFUSED, ExitClass.RETENTION_GAP, said, next_step)

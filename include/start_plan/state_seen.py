@@ -2,7 +2,7 @@
 only (P6).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +16,12 @@ from include.contract.identity import checkpoint_generation
 from include.contract.places import Places
 from include.contract.stream_spec import StreamSpec
 from include.start_plan.approvals import TakeState
+from include.tidemarks.note import Tidemark
 from include.tidemarks.recorded import Recording, read_recording
 from include.tidemarks.sink_state import SinkState
 
 FOLDERS_LOOKED_AT = 3  # the newest: older ones are further back than a warm-up reaches
+DAMAGES_TOLD = 3  # of a folder: the first ones, each with what a start does about it
 
 
 @dataclass(frozen=True)
@@ -54,18 +56,22 @@ def read_state(stream: Stream, places: Places, sinks: Mapping[str, SinkState], w
     """None for a stateless stream."""
     if not stream.spec.is_stateful:
         return None
-    folders = () if wish == "warm_up" else tuple(_folders(stream, places, from_backups=wish == "restore"))
-    return StateSeen(folders, _recording(stream, places, sinks))
+    marks = [state.tidemark for state in sinks.values() if state.tidemark]
+    found: Iterable[tuple[Path, str | None]] = ()
+    if wish == "continue":
+        found = _generations(places.checkpoints)
+    elif wish == "restore":
+        found = _backups(places.backups, marks)
+    return StateSeen(tuple(_examined(stream, found)), _recording(stream, places, sinks))
 
 
-def _folders(stream: Stream, places: Places, *, from_backups: bool) -> Iterator[Folder]:
-    found = _backups(places.backups) if from_backups else _generations(places.checkpoints)
+def _examined(stream: Stream, found: Iterable[tuple[Path, str | None]]) -> Iterator[Folder]:
     for path, wrong in found:
         if wrong is not None:
             yield Folder(path, read_about(path), None, (wrong,))
             continue
         examined = examine(path, stream.spec.source.topic, operators_of(stream.spec))
-        told = tuple(f"{damage.file} {damage.what}" for damage in examined.damages)
+        told = tuple(map(str, examined.damages[:DAMAGES_TOLD]))
         yield Folder(path, read_about(path), examined.whole, told)
 
 
@@ -81,9 +87,12 @@ def _generations(root: Path) -> Iterator[tuple[Path, str | None]]:
         yield numbered[number], "Spark could not go on from it" if is_damaged else None
 
 
-def _backups(root: Path) -> Iterator[tuple[Path, str | None]]:
-    """Newest first, each with what is wrong with it: every file is compared with the hash that was taken when it was copied."""
-    for backup in list_backups(root)[:FOLDERS_LOOKED_AT]:
+def _backups(root: Path, marks: list[Tidemark]) -> Iterator[tuple[Path, str | None]]:
+    """Newest first, each with what is wrong with it: every file is compared with the hash that was taken when it was copied.
+
+    Those that say of themselves that they lie above a sink are not looked at: after a RESTORE of its table the newest do."""
+    fitting = [backup for backup in list_backups(root) if all(backup.is_not_above(mark.offsets) for mark in marks)]
+    for backup in fitting[:FOLDERS_LOOKED_AT]:
         try:
             verify_backup(backup)
         except BackupDamaged as damage:
@@ -93,12 +102,20 @@ def _backups(root: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def _recording(stream: Stream, places: Places, sinks: Mapping[str, SinkState]) -> Recording:
-    """Of the foremost sink: it has every batch that any of them has."""
+    """Of the foremost sink, which has the newest batch of all; where it was added later, what the others have before it."""
     marks = {name: state.tidemark for name, state in sinks.items() if state.tidemark}
     if not any(mark.clock for mark in marks.values()):
         return Recording()
-    newest_epoch = max(mark.epoch for mark in marks.values())
-    standing = {name: mark for name, mark in marks.items() if mark.epoch == newest_epoch}
-    foremost = max(standing, key=lambda name: (sum(standing[name].offsets.values()), standing[name].watermark_ms))
-    lowest = min(mark.watermark_ms for mark in standing.values())
-    return read_recording(places.sinks[foremost], stream.name, foremost, newest_epoch, lowest - horizon_ms(stream.spec))
+    epoch = max(mark.epoch for mark in marks.values())
+    standing = {name: mark for name, mark in marks.items() if mark.epoch == epoch}
+    back_to_ms = min(mark.watermark_ms for mark in standing.values()) - horizon_ms(stream.spec)
+    foremost, *others = sorted(standing, key=lambda name: _how_far(standing[name]), reverse=True)
+    recording = read_recording(places.sinks[foremost], stream.name, foremost, epoch, back_to_ms)
+    for name in others:
+        if not recording.is_whole:
+            recording = recording.preceded_by(read_recording(places.sinks[name], stream.name, name, epoch, back_to_ms))
+    return recording
+
+
+def _how_far(mark: Tidemark) -> tuple[int, int]:
+    return sum(mark.offsets.values()), mark.watermark_ms

@@ -32,21 +32,35 @@ class RecordedBatch:
     ends: Offsets
     clock: EventClock
     past: tuple[PastRange, ...] = ()
+    is_first: bool = False  # of the stream in this epoch
 
     def ends_at(self, ends: Offsets, watermark_ms: int) -> bool:
-        """A partition that is not spoken of is at 0: it was added later (P2)."""
-        partitions = {*self.ends, *ends}
-        is_same = all(self.ends.get(number, 0) == ends.get(number, 0) for number in partitions)
-        return is_same and self.clock.watermark_ms == watermark_ms
+        return same_offsets(self.ends, ends) and self.clock.watermark_ms == watermark_ms
+
+
+def same_offsets(one: Offsets, other: Offsets) -> bool:
+    """A partition that is not spoken of is at 0: it was added later (P2)."""
+    return all(one.get(number, 0) == other.get(number, 0) for number in {*one, *other})
 
 
 @dataclass(frozen=True)
 class Recording:
-    """`batches` oldest first. Without `is_whole` there were earlier ones, which nobody can read any more."""
+    """`batches` oldest first. Without `is_whole` there were earlier ones: the sink's log is cleaned up, or it was added later."""
 
     epoch: int = 0
     batches: tuple[RecordedBatch, ...] = ()
     is_whole: bool = True
+
+    def preceded_by(self, other: "Recording") -> "Recording":
+        """With the batches that only the log of another sink has, which was there before."""
+        if self.is_whole or not self.batches or not other.batches:
+            return self
+        first = self.batches[0]
+        known = (index for index, one in enumerate(other.batches) if one.ends_at(first.ends, first.clock.watermark_ms))
+        index = next(known, len(other.batches) if same_offsets(other.batches[-1].ends, first.starts) else None)
+        if index is None:
+            return self
+        return Recording(self.epoch, (*other.batches[:index], *self.batches), other.is_whole)
 
 
 def read_recording(place: Place, stream: str, sink: str, epoch: int, back_to_ms: int) -> Recording:
@@ -57,10 +71,10 @@ def read_recording(place: Place, stream: str, sink: str, epoch: int, back_to_ms:
             found.append(batch)
             highest = batch.clock.highest_ms
             if highest is not None and highest < back_to_ms:
-                break
+                return Recording(epoch, tuple(reversed(found)))
     except LogUnreadable:  # cleaned up long ago
         return Recording(epoch, tuple(reversed(found)), is_whole=False)
-    return Recording(epoch, tuple(reversed(found)))
+    return Recording(epoch, tuple(reversed(found)), is_whole=not found or found[-1].is_first)
 
 
 def _newest_first(place: Place, stream: str, sink: str, epoch: int) -> Iterator[RecordedBatch]:
@@ -77,7 +91,9 @@ def _newest_first(place: Place, stream: str, sink: str, epoch: int) -> Iterator[
 
 def _as_recorded(note: Note, mark: Tidemark, clock: EventClock) -> RecordedBatch:
     before = note.builds_on.offsets if note.builds_on else {}
-    return RecordedBatch({number: before.get(number, 0) for number in mark.offsets}, dict(mark.offsets), clock)
+    starts = {number: before.get(number, 0) for number in mark.offsets}
+    is_first = all(start <= mark.began.get(number, 0) for number, start in starts.items())
+    return RecordedBatch(starts, dict(mark.offsets), clock, is_first=is_first)
 
 
 def adopted_clock(mark: Tidemark | None, epoch: int, forgotten_ms: int | None) -> EventClock:

@@ -7,7 +7,6 @@ from include.contract.exit_class import ExitClass
 from include.start_plan.approvals import TakeState
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.plan import StartPlan
-from include.start_plan.state_plan import Way
 from include.supervision.runbooks.request import RequestRefused
 
 
@@ -28,15 +27,6 @@ class Mode:
         if plan.state is not None and objection in plan.state.objections:
             return self.may_forget
         return self.accepts is None or objection.exit_class in self.accepts
-
-    def refuse_unfit(self, plan: StartPlan, text: str) -> None:
-        """Who asks for a backup does not mean a warm-up, which is what a start would do without one."""
-        if self.take_state == "restore" and plan.state is not None and plan.state.way is not Way.CONTINUE:
-            raise RequestRefused(
-                f"There is no backup from which the stream could go on.\n\n{text}",
-                state="Nothing was changed.",
-                next_step="Use mode continue, or warm_up to have the state made again from Kafka.",
-            )
 
 
 START = Mode(accepts=None, may_forget=True)

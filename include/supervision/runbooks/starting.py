@@ -46,7 +46,6 @@ def plan_for(ground: Ground, request: Request, mode: Mode = START) -> Planned:
             state="Nothing was changed.",
             next_step=" ".join(dict.fromkeys(one.next_step for one in against)),
         )
-    mode.refuse_unfit(plan, text)
     approvals = approve_exactly(plan, world, request.ceilings).model_copy(update={"state": mode.take_state})
     text = "\n".join([text, *_covers(approvals)])
     needed = plan.verdict is Verdict.NEEDS_APPROVAL
@@ -107,10 +106,11 @@ def launch(ground: Ground, request: Request, planned: Planned, approved_by: str 
 
 
 def verify_delivery(ground: Ground, stream: str, launched: str) -> str:
-    """A commit by the new generation, or nothing to read."""
-    deadline = time.monotonic() + VERIFY_SECONDS
+    """A commit by the new generation, or nothing to read. A state that is made again takes its time."""
+    began = time.monotonic()
     while True:
         seen = ground.observe(stream)
+        seconds = VERIFY_SECONDS + _longer_for_state(seen, launched)
         if said := _delivers(seen, launched):
             return said
         if ended := next((end for end in seen.ends if end.launch == launched), None):
@@ -119,9 +119,9 @@ def verify_delivery(ground: Ground, stream: str, launched: str) -> str:
                 state="The sinks hold their tidemarks; supervision decides about the next start.",
                 next_step=ended.next_step,
             )
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + seconds:
             raise NotVerified(
-                f"The driver of launch {launched} has committed nothing within {VERIFY_SECONDS} s.",
+                f"The driver of launch {launched} has committed nothing within {seconds:.0f} s.",
                 state="It lives, and supervision watches it; no data is at risk.",
                 next_step="See the supervise_streams log and the driver's own log.",
             )
@@ -132,12 +132,19 @@ def _delivers(seen: Observation, launched: str) -> str | None:
     driver = next((one for one in seen.drivers if one.launched.launch == launched), None) or _newer(seen, launched)
     if driver is None or not driver.adopted:
         return None
-    number = driver.launched.generation
+    number, again = driver.launched.generation, driver.launched.state_reads
     if seen.batches and seen.batches[0].generation == number:
+        if again and not seen.batches[0].read:
+            return f"Generation {number} has made its state again from {again:,} offsets, and goes on."
         return f"Generation {number} has committed batch {seen.batches[0].batch} with {seen.batches[0].read:,} records."
     if seen.lag is not None and not seen.lag.offsets:
         return f"Generation {number} has taken over, and there is nothing to read."
     return None
+
+
+def _longer_for_state(seen: Observation, launched: str) -> float:
+    again = next((one.launched.state_reads for one in seen.drivers if one.launched.launch == launched), 0)
+    return (seen.limits.patience(again) - seen.limits.patience(0)).total_seconds()
 
 
 def _newer(seen: Observation, launched: str) -> Driver | None:

@@ -30,6 +30,7 @@ def test_open_windows_that_began_by_then_keep_their_value(
         (TUMBLING, 48, False, ": window 1970-01-01 00:45-00:50 UTC keeps its last value."),
         (TUMBLING, 44, False, ": no window that is open is touched."),
         (SLIDING, 52, False, ": 5 windows from 1970-01-01 00:44-00:49 UTC to 1970-01-01 00:52-00:57 UTC keep their last value."),
+        (Windows(5 * MINUTE, 5 * MINUTE, is_final=True), 48, False, ": window 1970-01-01 00:45-00:50 UTC is never given out."),
         (None, 48, True, ": duplicates of events up to 1970-01-01T00:48:00.000Z would pass."),
     ],
 )  # fmt: skip
