@@ -22,7 +22,7 @@ from jobs.counting import Bounds, Refusal
 from jobs.explain import explain
 from jobs.failpoints import Failpoint, reach
 from jobs.fenced_table import FencedTable
-from jobs.unfit import WHY
+from jobs.unfit import LATE, WHY
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 SCHEMA = StructType(
@@ -124,10 +124,11 @@ class Quarantine:
         return rows.alias("rows").join(F.broadcast(known), is_same, "left_anti").select(*SCHEMA.names)
 
     def _check_budget(self, rows: DataFrame, bounds: Bounds, refusal: Refusal, refused: int, read: int) -> None:
-        """What is in it already was within the budget when it came, and is only read again for a sink that lacks it."""
+        """What is in it already was within the budget when it came, and is only read again for a sink that lacks it. Late records
+        are sound: a file that has them kept here asks for no end because of them."""
         if _is_within_budget(refused, read):
             return
-        rows = self._absent(rows, bounds)
+        rows = self._absent(rows, bounds).where(F.col("_reason") != LATE)
         if _is_within_budget(refused := rows.count(), read):
             return
         told = rows.groupBy("_reason").agg(F.count("*").alias("n"), F.min(F.struct("_partition", "_offset")).alias("first"))
@@ -135,7 +136,8 @@ class Quarantine:
         shown = "; ".join(
             f"{row['n']:,} {row['_reason']} (first: partition {row['first'][0]}, offset {row['first'][1]:,})" for row in reasons
         )
-        what = f"cannot be rows of sink {refusal.sink}, because {refusal.why}" if refusal.sink else "cannot be decoded"
+        unfit = "cannot be decoded, or have no place in its state" if self._stream.spec.is_stateful else "cannot be decoded"
+        what = f"cannot be rows of sink {refusal.sink}, because {refusal.why}" if refusal.sink else unfit
         raise TooManyBadRecords(
             f"{refused:,} of {read:,} records {what}, more than {BUDGET_ROWS} and more than {BUDGET_SHARE:.0%}: {shown}.",
             state="Nothing of this batch was written.",

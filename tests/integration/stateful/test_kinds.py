@@ -1,7 +1,9 @@
 """What dedupe and windows make of records: each kind against plain arithmetic, and what is set aside with its reason (P6.4)."""
 
 import json
+import shutil
 from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
+from tests.outputs import OutputStream
 from tests.payments import NOON, TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
 from tests.streams import TrialStream
 from tests.warehouse import Warehouse
@@ -106,3 +109,31 @@ def test_a_partition_that_is_idle_does_not_hold_the_watermark_back(stack: Stack,
     send(trial, events)
     trial.run(spark)
     assert totals_there(trial, spark) == {place: value for place, value in totals(events).items() if place[1].minute + 5 <= 20}
+
+
+def test_a_topic_gets_each_id_once_though_the_state_is_lost(stack: Stack, tmp_path: Path, spark: SparkSession) -> None:
+    trial = OutputStream(stack, tmp_path, more={"slots": 1})
+    trial.write_file(**TIMED)
+    first = [Event(f"a{n}", f"u{n % 3}", n / 4, partition=n % 3) for n in range(60)]
+    send(trial, first)
+    trial.run(spark)
+    shutil.rmtree(trial.checkpoints)
+    second = [Event(f"b{n}", "u0", 15 + n / 4, partition=n % 3) for n in range(20)]
+    send(trial, [*second, *(replace(event, partition=(event.partition + 1) % 3) for event in first[30:])])
+    trial.run(spark)
+    sent = Counter(output.row["event_id"] for output in trial.outputs())
+    assert sent == Counter(dict.fromkeys((event.id for event in (*first, *second)), 1))
+
+
+def test_a_burst_of_late_records_that_are_quarantined_is_no_reason_to_end(
+    stack: Stack, tmp_path: Path, spark: SparkSession
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, late="quarantine", sinks={"lake": {"kind": "delta_append", "table": trial.name}})
+    send(trial, [Event("a", "u", 60)])
+    trial.run(spark)
+    send(trial, [Event(f"late{n}", "u", 0, partition=n % 3, late=True) for n in range(200)])
+    trial.run(spark)
+    kept = DeltaTable(trial.quarantine).to_pyarrow_table().to_pylist()
+    assert Counter(row["_reason"] for row in kept) == {"late": 200}
+    assert kept[0]["_detail"] == "2026-01-01 12:00:00 is not after the watermark, 2026-01-01T12:50:00.000Z"

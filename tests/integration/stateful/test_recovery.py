@@ -51,6 +51,7 @@ KILLS = {
     "in a batch without records": (Failpoint.AFTER_STATE, 2),
     "after a batch without records was committed": (Failpoint.AFTER_COMMIT, 2),
 }
+UNEVEN = {"between two sinks, without records": (Failpoint.AFTER_COMMIT, 3)}  # of two sinks the first one's second commit
 
 
 def crash_at(point: Failpoint, turn: int) -> AbstractContextManager[None]:
@@ -81,7 +82,7 @@ def live_through(trial: TrialStream, spark: SparkSession, kill: str, way: str, *
     send(trial, FIRST)
     trial.run(spark)
     send(trial, SECOND)
-    with crash_at(*KILLS[kill]), pytest.raises(FailpointReached):
+    with crash_at(*(KILLS | UNEVEN)[kill]), pytest.raises(FailpointReached):
         trial.run(spark)
     if way != SAME:
         lose_checkpoints(trial)
@@ -133,6 +134,32 @@ def test_closed_windows_are_given_out_once_and_whole(stack: Stack, tmp_path: Pat
     assert totals_there(trial, spark) == closed
 
 
+@pytest.mark.parametrize(
+    ("emit", "way"),
+    [
+        ("updates", NONE),
+        pytest.param("updates", BACKUP, marks=pytest.mark.thorough),
+        ("final", BACKUP),
+        pytest.param("final", NONE, marks=pytest.mark.thorough),
+        pytest.param("final", SAME, marks=pytest.mark.thorough),
+    ],
+)
+def test_two_sinks_of_windows_of_which_one_was_ahead_hold_the_same(
+    stack: Stack, warehouse: Warehouse, tmp_path: Path, spark: SparkSession, emit: str, way: str
+) -> None:
+    """`final`: the batch that closes windows, which has no records, reaches one of them."""
+    trial = TrialStream(stack, tmp_path)
+    table = {"kind": "postgres_upsert", "connection": "warehouse", "table": trial.name, "key": ["user_id", "window_start"]}
+    sinks = {**windows_sink(trial.name), "warehouse": table}
+    kill = "between the sink's commit and Spark's log" if emit == "updates" else "between two sinks, without records"
+    live_through(trial, spark, kill, way, **TIMED, aggregate={**WINDOWS, "emit": emit}, sinks=sinks)
+    closed = NOON + timedelta(minutes=(25 + 59 / 4) - 10 - 5)
+    expected = {place: value for place, value in totals(EVERYTHING).items() if emit == "updates" or place[1] <= closed}
+    assert totals_there(trial, spark) == expected
+    there = {(row["user_id"], row["window_start"]): (row["amount_cents"], row["payments"]) for row in warehouse.rows(trial.name)}
+    assert there == expected
+
+
 # What is lost with a state that is not made again exactly. After `BEGUN` the watermark is at minute 5, after `LATE_ONCE` at 8.
 EARLY = [Event("early", "u0", -30)]
 BEGUN = [Event(f"a{n}", f"u{n % 3}", n / 4, partition=n % 3) for n in range(61)]
@@ -181,7 +208,7 @@ def with_a_batch_that_straddles(*given: Any) -> StatePlan:
     plan = plan_state(*given)
     ends = plan.up_to_lowest.ends if plan.up_to_lowest else {}
     beyond = {n: end + sum(event.partition == n for event in AFTER_THE_LOSS) for n, end in ends.items()}
-    return _with_warm_up(plan, ends=beyond, past=())
+    return _with_warm_up(plan, ends=beyond)
 
 
 def _with_past(plan: StatePlan, **instead: int) -> StatePlan:

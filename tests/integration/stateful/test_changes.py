@@ -1,0 +1,129 @@
+"""What changes around a stateful stream: its file, its sinks, what Kafka still has. Each id counts once, and what cannot be made
+again is told before it is given up (P6.3)."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
+
+from include.contract import environment
+from include.contract.exit_class import ExitClass
+from include.local_stack.stack import Stack
+from jobs.take_over import StartRefused
+from tests.integration.stateful.test_recovery import FIRST, SECOND, THIRD, lose_checkpoints
+from tests.payments import TIMED, WINDOWS, WITHIN, Event, counted_once, send, totals, totals_there, windows_sink
+from tests.streams import TrialStream
+
+LAKE = {"kind": "delta_append"}
+
+
+def ids(trial: TrialStream, suffix: str = "") -> Counter[str]:
+    return Counter(row["event_id"] for row in trial.rows(suffix))
+
+
+def once(*portions: list[Event]) -> Counter[str]:
+    return Counter(dict.fromkeys(counted_once([event for portion in portions for event in portion]), 1))
+
+
+def test_a_sink_that_was_added_does_not_hide_what_the_state_was_made_of(
+    stack: Stack, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Its own log begins where it was added: what came before is in the log of the other."""
+    trial = TrialStream(stack, tmp_path)
+    old = {"lake": {**LAKE, "table": trial.name}}
+    trial.write_file(**TIMED, sinks=old)
+    send(trial, FIRST)
+    trial.run(spark)
+    trial.write_file(**TIMED, sinks={"added": {**LAKE, "table": f"{trial.name}_added", "from": "now"}, **old})
+    send(trial, SECOND)
+    trial.run(spark)
+    lose_checkpoints(trial)
+    send(trial, [*THIRD, *FIRST[40:60]])  # the latter are duplicates, or late by now
+    trial.run(spark)
+    assert ids(trial) == once(FIRST, SECOND, THIRD)
+    assert ids(trial, "_added") == once(FIRST, SECOND, THIRD) - once(FIRST)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "another window": ({"aggregate": {**WINDOWS, "window": "10 minutes"}}, "another stream file"),
+    "longer within": ({"dedupe": {**WITHIN, "within": "20 minutes"}}, "another stream file"),
+    "another key": ({"dedupe": {**WITHIN, "key": ["event_id", "user_id"]}}, "another stream file"),
+}
+
+
+@pytest.mark.thorough(*list(CHANGES)[1:])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_state_of_another_file_is_made_again_and_not_run_into(
+    stack: Stack, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    file = {**TIMED, "aggregate": WINDOWS, "sinks": windows_sink(trial.name)}
+    changed, told = CHANGES[change]
+    trial.write_file(**file)
+    send(trial, FIRST)
+    trial.run(spark)
+    trial.write_file(**(file | changed))
+    send(trial, SECOND)
+    capsys.readouterr()
+    trial.run(spark)
+    said = capsys.readouterr().out
+    assert f"c000001 is not continued: its state was made by {told}" in said
+    assert "State: made again from Kafka, 62 offsets" in said
+    minutes = 10 if change == "another window" else 5
+    touched = {place: value for place, value in totals([*FIRST, *SECOND], minutes).items() if place[1].minute >= 15}
+    there = totals_there(trial, spark)
+    assert {place: there[place] for place in touched} == touched
+
+
+def test_other_shuffle_partitions_make_the_state_again(
+    stack: Stack, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, sinks={"lake": {**LAKE, "table": trial.name}})
+    send(trial, FIRST)
+    trial.run(spark)
+    send(trial, [*SECOND, *FIRST[50:]])
+    written = (environment.ENVIRONMENTS / "local.yaml").read_text()
+    (tmp_path / "local.yaml").write_text(written.replace("shuffle_partitions: 2", "shuffle_partitions: 3"))
+    monkeypatch.setattr(environment, "ENVIRONMENTS", tmp_path)
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        trial.run(spark)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert "its state lies in 2 shuffle partitions, the environment says 3" in capsys.readouterr().out
+    assert ids(trial) == once(FIRST, SECOND)
+
+
+@pytest.mark.parametrize("emit", ["updates", pytest.param("final", marks=pytest.mark.thorough)])
+def test_windows_whose_records_kafka_has_deleted_are_given_up_only_when_a_person_says_so(
+    stack: Stack, tmp_path: Path, spark: SparkSession, emit: str
+) -> None:
+    """The watermark is at minute 4 3/4: windows from minute 0 on are open. Kafka has deleted all up to minute 7."""
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, aggregate={**WINDOWS, "emit": emit}, sinks=windows_sink(trial.name))
+    first = [Event(f"a{n}", "u0", n / 4, partition=0) for n in range(60)]
+    for portion in (first[:28], first[28:]):
+        send(trial, portion)
+        trial.run(spark)
+    lose_checkpoints(trial)
+    admin = trial.admin()
+    admin.delete_records([TopicPartition(trial.name, 0, 28)])[TopicPartition(trial.name, 0)].result(15)
+    more = [Event(f"b{n}", "u0", 3 + n, partition=0) for n in range(25)]
+    send(trial, [*more, first[-1]])
+    with pytest.raises(StartRefused) as refused:
+        trial.run(spark)
+    assert refused.value.exit_class is ExitClass.RETENTION_GAP
+    follows = "keep their last value" if emit == "updates" else "are never given out"
+    assert "duplicates of events up to 2026-01-01T12:06:45.000Z would pass" in refused.value.happened
+    assert f"windows 2026-01-01 12:00-12:05 UTC, 2026-01-01 12:05-12:10 UTC {follows}" in refused.value.happened
+    with pytest.raises(StartRefused):
+        trial.run(spark, "--forget-through=2026-01-01T12:06:44.999Z")
+    trial.run(spark, "--forget-through=2026-01-01T12:06:45.000Z")
+    later = {place: value for place, value in totals([*first, *more]).items() if place[1].minute >= 10}
+    kept = {place: value for place, value in totals(first).items() if place[1].minute < 10}
+    closed = {place: value for place, value in later.items() if place[1].minute + 5 <= 17}
+    assert totals_there(trial, spark) == (kept | later if emit == "updates" else closed)
