@@ -91,7 +91,8 @@ def count_fates(rows: DataFrame, stream: Stream, spark_says: SparkCounts) -> Fat
 def check_with_spark(fates: Fates, rows: DataFrame, stream: Stream, late_ms: int, spark_says: SparkCounts) -> None:
     """Before anything is written."""
     late = fates.late
-    if late and stream.spec.dedupe is None and stream.spec.aggregate is not None:  # an aggregate counts groups of late records
+    if (late or spark_says.late) and stream.spec.dedupe is None and stream.spec.aggregate is not None:
+        # An aggregate counts groups of late records, also of those that are late for some of their windows alone.
         late = late_groups(rows.where(f"{GOOD} OR {CAME_LATE}"), stream.spec, stream.spec.aggregate, late_ms)
     counts = {"late": (late, spark_says.late), "duplicates": (fates.duplicates, spark_says.duplicates)}
     for what, (ours, theirs) in counts.items():

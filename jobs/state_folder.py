@@ -28,6 +28,7 @@ class StateFolder:
         self._topic = topic
         self._plan = plan
         self._about = {ABOUT: About(state_hash, plan.source.path.name if plan.source else None).to_json()}
+        self._ends = dict(plan.starts)
         self.pending = [*([plan.up_to_lowest] if plan.up_to_lowest else []), *plan.replays]
 
     def make(self) -> None:
@@ -44,7 +45,8 @@ class StateFolder:
         batch = self.pending.pop(0)
         done = last_committed(self.folder)
         number = 0 if done is None else done + 1
-        plan_batch(self.folder, number, planned_batch(self._topic, batch.ends, self._metadata(batch.clock.watermark_ms)))
+        self._ends |= batch.ends  # a partition that was added later stays where it is: without it Spark takes it for deleted
+        plan_batch(self.folder, number, planned_batch(self._topic, self._ends, self._metadata(batch.clock.watermark_ms)))
         return batch
 
     def _metadata(self, watermark_ms: int) -> str:

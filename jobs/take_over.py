@@ -187,7 +187,7 @@ class TakeOver:
         self._plan(seen, approvals)
 
     def _take_generation(self, launch: str) -> Generation:
-        highest = read_world(self._stream, self._places, self._control, self._topic).highest_generation
+        highest = read_world(self._stream, self._places, self._control, self._topic, None).highest_generation
         generation = take_generation(self._control, self._stream.name, launch, self._spec_hash, highest)
         reach(Failpoint.AFTER_GENERATION)
         return generation

@@ -16,9 +16,9 @@ from include.start_plan.event_times import tell_time
 from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
 from include.start_plan.state_seen import Folder, StateSeen, horizon_ms
-from include.start_plan.warm_up import plan_warm_up, put_together
-from include.tidemarks.note import EventClock, Tidemark
-from include.tidemarks.recorded import RecordedBatch, Recording
+from include.start_plan.warm_up import plan_warm_up
+from include.tidemarks.note import ADOPTED, EventClock, Tidemark
+from include.tidemarks.recorded import RecordedBatch, Recording, same_offsets
 
 Offsets = Mapping[int, int]
 BEFORE_THE_FIRST = -1
@@ -93,26 +93,33 @@ def plan_state(
     lowest = min(index for index in found.values() if index is not None)
     if lowest == BEFORE_THE_FIRST:
         return StatePlan(Way.FIRST, dict(batches[0].starts), replays=batches, forgotten_through_ms=forgotten)
-    has_lost = any(starts[number] != end for number, end in batches[lowest].ends.items() if number in starts)
+    has_lost = not same_offsets(starts, batches[lowest].ends)
     if has_lost and lowest != len(batches) - 1:
         return StatePlan(Way.WARM_UP, starts, objections=(_lost_and_uneven(),))
     clock = batches[lowest].clock.model_copy(update={"newest_ms": {}, "results": None})
     passed_over: list[str] = []
     for folder in () if has_lost else seen.folders:
         if (why := _why_not(folder, needs, batches, lowest, earliest)) is None:
-            return replace(_continued(folder, batches, lowest, forgotten, tuple(passed_over)), lowest=clock)
+            return replace(_continued(folder, batches, forgotten, tuple(passed_over)), lowest=clock)
         passed_over.append(f"{folder.path.name} is not continued: {why}.")
-    made = _warm_up(needs, seen.recording, lowest, starts, earliest, forget_through_ms, tuple(passed_over))
+    may_forget = max((one for one in (forget_through_ms, forgotten) if one is not None), default=None)
+    made = _warm_up(needs, seen.recording, lowest, starts, earliest, may_forget, tuple(passed_over))
     both = [one for one in (made.forgotten_through_ms, forgotten) if one is not None]
     return replace(made, forgotten_through_ms=max(both, default=None), lowest=clock)
 
 
 def _index(batches: tuple[RecordedBatch, ...], mark: Tidemark) -> int | None:
-    """After which batch a sink stands."""
+    """After which batch a sink stands. An adoption may have raised its offsets over a loss that was approved."""
     there = [index for index, batch in enumerate(batches) if batch.ends_at(mark.offsets, mark.watermark_ms)]
+    if not there and mark.batch == ADOPTED:
+        there = [index for index, batch in enumerate(batches) if _is_below(batch, mark)]
     if not there and not mark.watermark_ms and dict(mark.offsets) == {n: batches[0].starts.get(n, 0) for n in mark.offsets}:
         return BEFORE_THE_FIRST
     return max(there, default=None)
+
+
+def _is_below(batch: RecordedBatch, mark: Tidemark) -> bool:
+    return batch.clock.watermark_ms == mark.watermark_ms and mark.covers(batch.ends)
 
 
 def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], lowest: int, earliest: Offsets) -> str | None:
@@ -133,9 +140,7 @@ def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], l
     return None
 
 
-def _continued(
-    folder: Folder, batches: tuple[RecordedBatch, ...], lowest: int, forgotten: int | None, told: tuple[str, ...]
-) -> StatePlan:
+def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: int | None, told: tuple[str, ...]) -> StatePlan:
     whole = folder.whole
     if whole is None:
         raise ValueError(f"{folder.path} has no whole batch")
@@ -147,8 +152,7 @@ def _continued(
         Way.CONTINUE,
         dict(whole.ends),
         folder,
-        put_together(between, whole.ends, between[-1].ends) if (between := batches[after : lowest + 1]) else None,
-        batches[lowest + 1 :],
+        replays=batches[after:],
         forgotten_through_ms=forgotten,
         told=(*told, *wrong, said),
     )
@@ -160,11 +164,11 @@ def _warm_up(
     lowest: int,
     ends: Offsets,
     earliest: Offsets,
-    forget_through_ms: int | None,
+    may_forget_ms: int | None,
     told: tuple[str, ...],
 ) -> StatePlan:
     made = plan_warm_up(recording, lowest, ends, earliest, needs.horizon_ms)
-    is_covered = made.forgotten_ms is None or (forget_through_ms is not None and made.forgotten_ms <= forget_through_ms)
+    is_covered = made.forgotten_ms is None or (may_forget_ms is not None and made.forgotten_ms <= may_forget_ms)
     asks, watermark_ms = None if is_covered else made.forgotten_ms, recording.batches[lowest].clock.watermark_ms
     starts = made.batch.starts
     reads = sum(ends[number] - start for number, start in starts.items())

@@ -12,12 +12,13 @@ from include.checkpoints.examine import examine
 from include.checkpoints.seed import READY
 from include.checkpoints.spark_log import PlannedBatch
 from include.contract.catalog import Stream
+from include.contract.fingerprint import state_hash
 from include.contract.identity import checkpoint_generation
 from include.contract.places import Places
 from include.contract.stream_spec import StreamSpec
 from include.start_plan.approvals import TakeState
 from include.tidemarks.note import Tidemark
-from include.tidemarks.recorded import Recording, read_recording
+from include.tidemarks.recorded import RecordedBatch, Recording, read_recording
 from include.tidemarks.sink_state import SinkState
 
 FOLDERS_LOOKED_AT = 3  # the newest: older ones are further back than a warm-up reaches
@@ -32,6 +33,13 @@ class Folder:
     about: About | None
     whole: PlannedBatch | None
     damages: tuple[str, ...] = ()
+
+    def fits(self, made_by: str, marks: Iterable[Tidemark]) -> bool:
+        """Made by this file, and not above any sink."""
+        whole = self.whole
+        if whole is None or self.about is None or self.about.state_hash != made_by:
+            return False
+        return all(mark.covers(whole.ends) for mark in marks)
 
 
 @dataclass(frozen=True)
@@ -62,17 +70,21 @@ def read_state(stream: Stream, places: Places, sinks: Mapping[str, SinkState], w
         found = _generations(places.checkpoints)
     elif wish == "restore":
         found = _backups(places.backups, marks)
-    return StateSeen(tuple(_examined(stream, found)), _recording(stream, places, sinks))
+    return StateSeen(tuple(_examined(stream, marks, found)), _recording(stream, places, sinks))
 
 
-def _examined(stream: Stream, found: Iterable[tuple[Path, str | None]]) -> Iterator[Folder]:
+def _examined(stream: Stream, marks: list[Tidemark], found: Iterable[tuple[Path, str | None]]) -> Iterator[Folder]:
+    """Up to the first that fits: what stands against that one stands against older ones too, and looking takes long."""
     for path, wrong in found:
         if wrong is not None:
             yield Folder(path, read_about(path), None, (wrong,))
             continue
         examined = examine(path, stream.spec.source.topic, operators_of(stream.spec))
         told = tuple(map(str, examined.damages[:DAMAGES_TOLD]))
-        yield Folder(path, read_about(path), examined.whole, told)
+        folder = Folder(path, read_about(path), examined.whole, told)
+        yield folder
+        if folder.fits(state_hash(stream), marks):
+            return
 
 
 def _generations(root: Path) -> Iterator[tuple[Path, str | None]]:
@@ -114,7 +126,15 @@ def _recording(stream: Stream, places: Places, sinks: Mapping[str, SinkState]) -
     for name in others:
         if not recording.is_whole:
             recording = recording.preceded_by(read_recording(places.sinks[name], stream.name, name, epoch, back_to_ms))
-    return recording
+    return recording if recording.batches else _where_it_stands(standing[foremost])
+
+
+def _where_it_stands(mark: Tidemark) -> Recording:
+    """The log has cleaned up every batch, but not how far they went."""
+    if mark.clock is None or not mark.beside:
+        return Recording()
+    clock = mark.clock.model_copy(update={"newest_ms": {}, "results": None})
+    return Recording(mark.epoch, (RecordedBatch(mark.offsets, mark.offsets, clock),), is_whole=False)
 
 
 def _how_far(mark: Tidemark) -> tuple[int, int]:

@@ -1,8 +1,7 @@
 """Plans a warm-up (P6.3): which records make a lost state again. Pure.
 
-It begins, in each partition, with the oldest recorded batch that reaches into the horizon, and ends at the lowest tidemark. Below
-that recorded batches are put together into one, for each query that Spark starts reads the whole state anew; only between the
-lowest and the highest tidemark are they run one by one.
+It begins, in each partition, with the oldest recorded batch that reaches into the horizon, and ends at the lowest tidemark. The
+recorded batches are put together into one, for each query that Spark starts reads the whole state anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ def plan_warm_up(recording: Recording, lowest: int, ends: Offsets, earliest: Off
     reaches_to = below[-1].clock.watermark_ms - horizon_ms
     wanted = {number: _oldest_needed(below, number, end, reaches_to) for number, end in ends.items()}
     starts = {number: min(max(start, earliest.get(number, 0)), ends[number]) for number, start in wanted.items()}
-    return WarmUp(put_together(below, starts, ends), _forgotten(recording, below, starts, reaches_to))
+    return WarmUp(_put_together(below, starts, ends), _forgotten(recording, below, starts, reaches_to))
 
 
 def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, reaches_to: int) -> int:
@@ -36,7 +35,7 @@ def _oldest_needed(below: tuple[RecordedBatch, ...], partition: int, end: int, r
     return min(needed, default=end)
 
 
-def put_together(batches: Sequence[RecordedBatch], starts: Offsets, ends: Offsets) -> RecordedBatch:
+def _put_together(batches: Sequence[RecordedBatch], starts: Offsets, ends: Offsets) -> RecordedBatch:
     """What recorded batches had from the starts on, as one, with the clock of the last of them."""
     past = [
         PastRange(index, number, start, end, one.clock.late_ms)

@@ -27,9 +27,9 @@ class World:
 
 
 def read_world(
-    stream: Stream, places: Places, control: ControlDatabase, topic: Topic, take_state: TakeState = "continue"
+    stream: Stream, places: Places, control: ControlDatabase, topic: Topic, take_state: TakeState | None = "continue"
 ) -> World:
-    """Touches nothing: a table that is not ours is refused before it is fenced (P1.5)."""
+    """Touches nothing: a table that is not ours is refused before it is fenced (P1.5). `take_state`: None to leave it out."""
     tables = {QUARANTINE: places.quarantine, **places.sinks}
     states = {}
     for name, table in tables.items():
@@ -43,4 +43,5 @@ def read_world(
                 next_step="Bring the table back; or, if it was thrown away on purpose, give the sink another name.",
             )
     quarantine = states.pop(QUARANTINE)
-    return World(topic.state(), quarantine, states, read_state(stream, places, states, take_state))
+    seen = read_state(stream, places, states, take_state) if take_state else None
+    return World(topic.state(), quarantine, states, seen)

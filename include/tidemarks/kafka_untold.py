@@ -21,5 +21,6 @@ def untold(marks: Iterable[Mark], told: Tidemark | None) -> Note | None:
         )
     lines = sorted((mark.line for mark in above), key=lambda line: line.partition)
     ends = {line.partition: line.end for line in lines}
-    moved = told.raised_to(note.tidemark.generation, note.tidemark.batch, ends, note.tidemark.beside)
+    mark = note.tidemark
+    moved = told.raised_to(mark.generation, mark.batch, ends, mark.beside, mark.clock)
     return note.model_copy(update={"tidemark": moved, "ledger": tuple(lines)})

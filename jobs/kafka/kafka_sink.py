@@ -58,6 +58,7 @@ class KafkaTopicSink:
         self.derived: dict[str, Column] = {}
         self.address = read_connection(place.connection).address
         self.marks_ends: dict[int, int] = {}
+        self.sorts_rows = False  # unless they come in another order than that of the source
         self._source = source
         self._topics = OutputTopics(self.address, sink, settings)
         self._output = Topic(self.address, place.topic)

@@ -51,7 +51,8 @@ class OpenKafkaBatch:
         seen = Observation()
         outputs = as_outputs(rows, self._sink.settings, self._sink.shape).observe(seen, F.count("*").alias("records"))
         slot = (F.col("_partition") % self._sink.marks % self._sink.slots).cast("int")
-        self._rows = shuffled(outputs.repartitionById(self._sink.slots, slot))  # 1
+        by_slots = shuffled(outputs.repartitionById(self._sink.slots, slot))  # 1
+        self._rows = by_slots.sortWithinPartitions("_partition", "_offset") if self._sink.sorts_rows else by_slots
         return int(seen.get["records"])
 
     def commit(

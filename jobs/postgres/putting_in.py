@@ -73,6 +73,8 @@ class Putting:
         without_text = self._check_count(staged_rows, staged)
         if without_text and not staged.has_places:
             raise JudgesEachRecord(f"{without_text:,} keys are no text that PostgreSQL has")
+        if without_text and self._holds_results:
+            raise self._result_refused(f"{without_text:,} keys or values are no text that PostgreSQL has")
         if without_text:
             self._reject(SQL("{} AND no_text IS NOT NULL").format(staged_rows), CODE_OF_NO_TEXT, SQL("s.no_text"))
         usable = SQL("{} AND no_text IS NULL").format(staged_rows)
@@ -80,14 +82,17 @@ class Putting:
         if refusal is not None and not staged.has_places:
             raise JudgesEachRecord(first_line(refusal))
         if refusal is not None and self._holds_results:
-            raise ResultRefused(
-                f"{self._target} refuses a window's value of batch {self._batch['_batch_id']}: {first_line(refusal)}",
-                state="Nothing of this batch was written.",
-                next_step="Mend the table or the aggregate in the stream file, then start the stream again.",
-            )
+            raise self._result_refused(first_line(refusal))
         if refusal is not None:
             self._put_by_halves(usable, staged.rows - without_text)
         return self._done
+
+    def _result_refused(self, why: str) -> ResultRefused:
+        return ResultRefused(
+            f"{self._target} refuses a window's value of batch {self._batch['_batch_id']}: {why}",
+            state="Nothing of this batch was written.",
+            next_step="Mend the table or the aggregate in the stream file, then start the stream again.",
+        )
 
     @property
     def _holds_results(self) -> bool:

@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
+from jobs.failpoints import Failpoint, FailpointReached
 from tests.outputs import OutputStream
 from tests.payments import NOON, TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
-from tests.streams import TrialStream
+from tests.streams import TrialStream, at, crash, once
 from tests.warehouse import Warehouse
 
 SLIDING = {
@@ -44,9 +46,10 @@ def test_sliding_windows_without_dedupe_leave_out_what_is_late_for_each_of_them(
     send(trial, first)
     trial.run(spark)
     watermark = 89 / 3 - 10
-    second = [Event("late", "u0", 10, cents=7), Event("in some", "u0", 17.5, cents=11), Event("in time", "u1", 25, cents=13)]
-    send(trial, second)
-    trial.run(spark)
+    second = [Event("in some", "u0", 17.5, cents=11), Event("late", "u0", 10, cents=7), Event("in time", "u1", 25, cents=13)]
+    for portion in (second[:1], second[1:]):  # in a batch of its own, the first is late for no window that the ledger counts
+        send(trial, portion)
+        trial.run(spark)
     expected = sliding(first, 0)
     for place, cents in sliding(second, watermark).items():
         expected[place] += cents
@@ -111,15 +114,20 @@ def test_a_partition_that_is_idle_does_not_hold_the_watermark_back(stack: Stack,
     assert totals_there(trial, spark) == {place: value for place, value in totals(events).items() if place[1].minute + 5 <= 20}
 
 
-def test_a_topic_gets_each_id_once_though_the_state_is_lost(stack: Stack, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_topic_gets_each_id_once_though_a_driver_dies_before_it_tells_and_the_state_is_lost(
+    stack: Stack, tmp_path: Path, spark: SparkSession
+) -> None:
     trial = OutputStream(stack, tmp_path, more={"slots": 1})
     trial.write_file(**TIMED)
     first = [Event(f"a{n}", f"u{n % 3}", n / 4, partition=n % 3) for n in range(60)]
     send(trial, first)
     trial.run(spark)
-    shutil.rmtree(trial.checkpoints)
     second = [Event(f"b{n}", "u0", 15 + n / 4, partition=n % 3) for n in range(20)]
     send(trial, [*second, *(replace(event, partition=(event.partition + 1) % 3) for event in first[30:])])
+    with at(Failpoint.BEFORE_TELLING, once(crash)), pytest.raises(FailpointReached):
+        trial.run(spark)
+    shutil.rmtree(trial.checkpoints)
+    send(trial, [replace(event, partition=(event.partition + 2) % 3) for event in (*first[30:], *second)])
     trial.run(spark)
     sent = Counter(output.row["event_id"] for output in trial.outputs())
     assert sent == Counter(dict.fromkeys((event.id for event in (*first, *second)), 1))

@@ -11,7 +11,7 @@ from include.start_plan.forgetting import Windows
 from include.start_plan.objection import Verdict
 from include.start_plan.state_plan import Needs, StatePlan, Way, plan_state
 from include.start_plan.state_seen import Folder, StateSeen
-from include.tidemarks.note import EventClock, Tidemark
+from include.tidemarks.note import ADOPTED, EventClock, Tidemark
 from include.tidemarks.recorded import PastRange, RecordedBatch, Recording
 
 MINUTE = 60_000
@@ -65,12 +65,14 @@ class Case:
 
 EVEN = {"a": mark(HISTORY[3])}
 ADDED = {"a": mark(HISTORY[3], offsets={0: 40, 1: 0})}
+FORGIVEN = {"a": mark(HISTORY[3], batch=ADOPTED, clock=HISTORY[3].clock.model_copy(update={"forgotten_ms": 110 * MINUTE}))}
+LOST = {"a": mark(HISTORY[3], batch=ADOPTED, offsets={0: 55})}
 UNEVEN = {"a": mark(HISTORY[3]), "b": mark(HISTORY[1])}
 CASES = [
     Case("nothing was delivered", {}, Way.FIRST, batches=()),
     Case("a whole folder is continued", EVEN, Way.CONTINUE, (folder(HISTORY[3]),), starts={0: 40}),
     Case("a partition was added since", ADDED, Way.CONTINUE, (folder(HISTORY[3]),), earliest={0: 0, 1: 0}, starts={0: 40}),
-    Case("what follows the folder is run again, as one", EVEN, Way.CONTINUE, (folder(HISTORY[1]),), starts={0: 20}, again=20),
+    Case("what follows the folder is run again", EVEN, Way.CONTINUE, (folder(HISTORY[1]),), starts={0: 20}, replays=2, again=0),
     Case("uneven sinks continue below the lowest", UNEVEN, Way.CONTINUE, (folder(HISTORY[1]),), replays=2),
     Case(
         *("a folder above a sink is not continued", UNEVEN, Way.WARM_UP, (folder(HISTORY[3]),)),
@@ -79,8 +81,7 @@ CASES = [
     ),
     Case(
         *("the next folder is tried", UNEVEN, Way.CONTINUE, (folder(HISTORY[3], "c000002"), folder(HISTORY[0]))),
-        replays=2,
-        again=10,
+        replays=3,
         told="c000002 is not continued",
     ),
     Case("another file made it", EVEN, Way.WARM_UP, (folder(HISTORY[3], about=About("other")),), told="another stream file"),
@@ -112,6 +113,25 @@ CASES = [
     Case("the log no longer reaches so far", EVEN, Way.WARM_UP, is_whole=False, verdict=Verdict.NEEDS_APPROVAL, forgotten=100),
     Case("Kafka no longer reaches so far", EVEN, Way.WARM_UP, earliest={0: 12}, verdict=Verdict.NEEDS_APPROVAL, forgotten=110),
     Case("which was approved", EVEN, Way.WARM_UP, earliest={0: 12}, forget=110, starts={0: 12}, forgotten=110),
+    Case("which an adoption has written down", FORGIVEN, Way.WARM_UP, earliest={0: 12}, starts={0: 12}, forgotten=110),
+    Case(
+        "a loss was adopted and nothing was delivered since",
+        LOST,
+        Way.WARM_UP,
+        earliest={0: 55},
+        starts={0: 55},
+        forgotten=120,
+        forget=120,
+        told="made again",
+    ),
+    Case(
+        "an added partition has lost its beginning",
+        ADDED,
+        Way.WARM_UP,
+        (folder(HISTORY[3]),),
+        earliest={0: 0, 1: 7},
+        starts={0: 0, 1: 7},
+    ),
     Case("for less than that", EVEN, Way.WARM_UP, earliest={0: 12}, forget=109, verdict=Verdict.NEEDS_APPROVAL, forgotten=110),
     Case(
         "a sink stands where no batch ended",
@@ -134,7 +154,8 @@ CASES = [
 
 def planned(case: Case) -> StatePlan:
     seen = StateSeen(case.folders, Recording(1, case.batches, case.is_whole))
-    adopted = {name: dict(one.offsets) for name, one in case.marks.items()} or {"a": {0: 0}}
+    begins = {name: {n: max(one.next_offset(n), start) for n, start in case.earliest.items()} for name, one in case.marks.items()}
+    adopted = begins or {"a": {0: 0}}
     forget = case.forget * MINUTE if case.forget is not None else None
     return plan_state(NEEDS, seen, 1, case.marks, adopted, case.earliest, forget)
 

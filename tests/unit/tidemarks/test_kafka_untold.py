@@ -4,17 +4,20 @@ import pytest
 
 from include.tidemarks.kafka_records import KEPT_COMMITS, LogRecord, Mark
 from include.tidemarks.kafka_untold import untold
-from include.tidemarks.note import Kind, LedgerLine, Note, Tidemark
+from include.tidemarks.note import EventClock, Kind, LedgerLine, Note, Tidemark
 from include.tidemarks.sink_state import TidemarkBroken
 
 TOLD = Tidemark(generation=3, batch=7, offsets={0: 10, 1: 10, 2: 10}, topic_id="t", epoch=1)
+CLOCK = EventClock(watermark_ms=5, late_ms=4)
 BEFORE = TOLD.model_copy(update={"batch": 6, "offsets": {0: 5, 1: 5, 2: 5}})
 
 
 def mark(partition: int, end: int, *, batch: int = 8, builds_on: Tidemark | None = TOLD, epoch: int = 1) -> Mark:
     start = builds_on.next_offset(partition) if builds_on else 0
     line = LedgerLine(partition=partition, start=start, end=end, read=end - start, delivered=end - start)
-    moved = TOLD.model_copy(update={"batch": batch, "offsets": {0: 20, 1: 20, 2: 20}, "epoch": epoch, "beside": ("out",)})
+    moved = TOLD.model_copy(
+        update={"batch": batch, "offsets": {0: 20, 1: 20, 2: 20}, "epoch": epoch, "beside": ("out",), "clock": CLOCK}
+    )
     note = Note(
         stream="s", sink="out", kind=Kind.BATCH, generation=3, owner="o", deployment="d", spec_hash="h", looked=4, tidemark=moved,
         builds_on=builds_on, made_by="h", quarantine=(3, 2), ledger=(line,),
@@ -32,6 +35,7 @@ def test_all_slots_were_through() -> None:
     assert note is not None
     assert note.tidemark is not None
     assert (note.tidemark.batch, note.tidemark.offsets, note.tidemark.beside) == (8, {0: 20, 1: 20, 2: 20}, ("out",))
+    assert note.tidemark.clock == CLOCK
     assert [line.partition for line in note.ledger] == [0, 1, 2]
     assert (note.builds_on, note.made_by, note.quarantine) == (TOLD, "h", (3, 2))
 
