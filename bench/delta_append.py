@@ -25,7 +25,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bench.ground import bench_ground
 from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 
 PARTITIONS, ROUNDS = 4, 3
 SIZES = {50_000: 10, 500_000: 3}  # records per batch: batches per round

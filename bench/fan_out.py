@@ -18,7 +18,8 @@ from bench.delta_append import fill
 from bench.ground import bench_ground
 from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 
 WARM_UPS, ROUNDS = 2, 3  # in a new JVM the second round is still a third faster than the first
 SIZES = {50_000: 6, 200_000: 4}  # records per batch: batches per round

@@ -21,7 +21,8 @@ from bench.ground import bench_ground
 from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
 from include.topics.topic import admin_of
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 
 ROUNDS = 3
 SIZES = {50_000: 10, 500_000: 3}  # records per batch: batches per round

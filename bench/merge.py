@@ -19,7 +19,8 @@ from bench.delta_append import PARTITIONS
 from bench.fan_out import stream_file
 from bench.ground import bench_ground
 from include.local_stack.stack import Stack
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 
 ORDERS_A_DAY, CHANGES, BATCHES = 50_000, 10_000, 7
 PRUNED = {"key": ["day", "event_id"], "partition_by": ["day"]}

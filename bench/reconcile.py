@@ -25,8 +25,9 @@ from include.control.windows import Verdict
 from include.local_stack.home import PROJECT
 from include.local_stack.stack import Stack
 from include.reconciliation.reconcile import Reconciliation
+from jobs.driver_arguments import parse
 from jobs.measure_window import measure_run
-from jobs.run_stream import Driver, parse
+from jobs.run_stream import Driver
 
 SHORT, LONG, WINDOW, ROUNDS = 500_000, 5_000_000, 50_000, 5
 BATCH = 250_000

@@ -32,6 +32,7 @@ KEYS = int(os.environ.get("KEYS") or 5_000_000)
 PARTITIONS, BATCH, DUPLICATES = 4, 200_000, 100_000
 BEGINS, LASTS_MS = datetime.fromisoformat("2026-11-01T10:00:00+00:00"), 9 * 60_000  # shorter than `within`: nothing is forgotten
 LOOK_EVERY_SECONDS = 0.5
+MOST_MEGABYTES = 3_000  # of memory that a driver may take
 A_BATCH = re.compile(r"batch +\d+: +([\d,]+) read, .*? in +([\d.]+) s \(")
 
 
@@ -77,6 +78,8 @@ class Drive:
     def tell(self, what: str) -> None:
         counts = f"{self.read:,} read, {self.delivered:,} delivered in {self.whole_seconds:.0f} s"
         print(f"{what}: {counts}, JVM {self.megabytes:,.0f} MB", flush=True)
+        if self.megabytes > MOST_MEGABYTES:
+            raise SystemExit(f"that is more than {MOST_MEGABYTES:,} MB")
 
 
 def drive(stack: Stack, config: Path, name: str, *arguments: str) -> Drive:

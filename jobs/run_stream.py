@@ -4,10 +4,8 @@ Submitted by the launcher, or in the foreground by `make run STREAM=x`. Its exit
 """
 
 import argparse
-import getpass
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -17,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -26,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from include.checkpoints.seed import check_ready
-from include.contract.catalog import Stream, find_stream
+from include.contract.catalog import find_stream
 from include.contract.connections import read_connection
 from include.contract.environment import load_environment
 from include.contract.errors import TidemarkError
@@ -36,15 +34,15 @@ from include.contract.places import Places
 from include.control.batch_limits import read_limit
 from include.control.database import ControlDatabase
 from include.control.drivers import record_process
-from include.control.generations import Generation, LaunchUnusable, read_approvals, write_launch
+from include.control.generations import Generation, LaunchUnusable, read_approvals
 from include.control.progress import DriverExit, FinishedBatch, record_exit
 from include.control.state_health import StateHealth
 from include.processes.process_record import own_record
-from include.start_plan.approvals import Approvals, ApprovedLoss, TakeState
-from include.start_plan.event_times import read_time
+from include.start_plan.approvals import Approvals
 from include.tidemarks.recorded import PastRange
 from include.topics.topic import BrokerSilent, Topic, TopicMissing
 from jobs.batch import Delivered, Delivery
+from jobs.driver_arguments import parse, write_own_launch
 from jobs.exits import end_of_jvm, ended_by
 from jobs.failpoints import check_failpoint
 from jobs.folder_care import FolderCare
@@ -142,7 +140,7 @@ class Driver:
         self._places = Places.of(self.stream, self._environment)
         self._control = ControlDatabase(read_connection(self._environment.control.connection))
         self._control.migrate()
-        self._launch = self._wanted.launch or _write_launch(self._control, self.stream, self._wanted)
+        self._launch = self._wanted.launch or write_own_launch(self._control, self.stream, self._wanted)
         with self._control.transaction() as cursor:
             detached = LAUNCH_VARIABLE in os.environ
             record_process(cursor, self._launch, socket.gethostname(), own_record(), detached=detached)
@@ -280,55 +278,6 @@ def _answers(gateway: Any) -> bool:
         return bool(gateway.jvm.System.currentTimeMillis())
     except (Py4JError, OSError):
         return False
-
-
-def _write_launch(control: ControlDatabase, stream: Stream, wanted: argparse.Namespace) -> str:
-    """Started by hand: the launch is written here, before anything else."""
-    losses, changes = tuple(wanted.approve_loss), frozenset(wanted.accept)
-    approvals = Approvals(
-        losses=losses,
-        changes=changes,
-        new_topic=wanted.accept_topic,
-        state=wanted.state,
-        forget_through_ms=wanted.forget_through,
-    )
-    user, told = getpass.getuser(), approvals.model_dump(mode="json")
-    return write_launch(control, stream.name, asked_by=user, reason="make run", approvals=told).id
-
-
-def _loss(text: str) -> ApprovedLoss:
-    if not re.fullmatch(r"\d+:\d+:\d+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not partition:from:ceiling, such as 3:8400:9120")
-    partition, start, ceiling = (int(number) for number in text.split(":"))
-    return ApprovedLoss(partition=partition, start=start, ceiling=ceiling)
-
-
-def _change(text: str) -> tuple[str, int]:
-    if not re.fullmatch(r"\w+:\d+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not sink:version, such as lake:17")
-    sink, version = text.split(":")
-    return sink, int(version)
-
-
-def _time(text: str) -> int:
-    try:
-        return read_time(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time as the plan prints it, 2026-01-01T12:00:00.000Z") from error
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stream")
-    parser.add_argument("--launch", help="the id of a launch that is written down already")
-    parser.add_argument("--once", action="store_true", help="end when everything that is in the topic now is delivered")
-    parser.add_argument("--approve-loss", action="append", default=[], type=_loss, metavar="PARTITION:FROM:CEILING")
-    parser.add_argument("--accept", action="append", default=[], type=_change, metavar="SINK:VERSION")
-    parser.add_argument("--accept-topic", metavar="ID", help="go on with a topic that was made anew, as a new epoch")
-    ways = get_args(TakeState)
-    parser.add_argument("--state", choices=ways, default=ways[0], help="from what a stateful stream takes its state")
-    parser.add_argument("--forget-through", type=_time, metavar="TIME", help="events up to then need not be in that state")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,8 @@ class Sinks:
         if isinstance(settings, KafkaOutput) and isinstance(place, OutputTopic):
             read_from = self._stream.spec.source
             source = Topic(read_connection(read_from.connection).address, read_from.topic)
-            made = KafkaTopicSink(place, self._stream.name, name, source, settings, self._schema, generation, self._spec_hash)
-            made.sorts_rows = self._stream.spec.is_stateful  # which lose the order of the source in a join
-            return made
+            of_topic = (place, self._stream.name, name, source, settings, self._schema, generation, self._spec_hash)
+            return KafkaTopicSink(*of_topic, sorts_rows=self._stream.spec.is_stateful)
         if isinstance(place, DatabaseTable) and not isinstance(settings, LakeTable | KafkaOutput):
             topic = self._stream.spec.source.topic
             return PostgresTableSink(place, self._stream.name, name, topic, settings, self._schema, generation, self._spec_hash)

@@ -24,12 +24,13 @@ from include.contract.exit_class import ExitClass
 from include.control.database import ControlDatabase
 from include.local_stack.stack import Stack
 from jobs import batch, quarantine, stateful_delivery, take_over
+from jobs.driver_arguments import parse
 from jobs.exits import ended_by
 from jobs.failpoints import Failpoint, FailpointReached
 from jobs.kafka import log_writer, open_batch, slot_attempt
 from jobs.maintenance import compaction
 from jobs.postgres import postgres_sink
-from jobs.run_stream import Driver, parse
+from jobs.run_stream import Driver
 from tests.checker import Place, problems
 from tests.running import PROJECT, wait_for
 

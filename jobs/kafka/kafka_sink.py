@@ -47,7 +47,11 @@ class KafkaTopicSink:
         shape: StructType,
         generation: Generation,
         spec_hash: str,
+        *,
+        sorts_rows: bool = False,
     ) -> None:
+        """`sorts_rows`: of a stateful stream, whose rows lose the order of the source in a join."""
+        self.sorts_rows = sorts_rows
         self.place = place
         self.stream = stream
         self.sink = sink
@@ -58,7 +62,6 @@ class KafkaTopicSink:
         self.derived: dict[str, Column] = {}
         self.address = read_connection(place.connection).address
         self.marks_ends: dict[int, int] = {}
-        self.sorts_rows = False  # unless they come in another order than that of the source
         self._source = source
         self._topics = OutputTopics(self.address, sink, settings)
         self._output = Topic(self.address, place.topic)

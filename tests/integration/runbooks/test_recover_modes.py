@@ -19,7 +19,8 @@ from include.processes.process_record import ProcessRecord, own_record
 from include.supervision.ground import Ground
 from include.supervision.runbooks.registry import RUNBOOKS
 from include.supervision.runbooks.request import Request, RequestRefused
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 from tests.streams import Running, TrialStream
 
 

@@ -12,7 +12,8 @@ from include.local_stack.demo.payments import PaymentSender
 from include.local_stack.demo.records import Sent
 from include.local_stack.demo.story import MADE_AGAIN
 from include.local_stack.stack import Stack
-from jobs.run_stream import Driver, parse
+from jobs.driver_arguments import parse
+from jobs.run_stream import Driver
 from tests.running import PROJECT
 from tests.streams import TrialStream
 

@@ -3,7 +3,7 @@
 import pytest
 
 from include.start_plan.event_times import read_time, tell_span, tell_time
-from jobs.run_stream import parse
+from jobs.driver_arguments import parse
 
 NAMED = "2026-01-01T12:00:00.123Z"
 
