@@ -11,7 +11,7 @@ class State(Enum):
     SLOW = ("slow", "Batches finish, but more comes in than goes out.", "Give Spark more cores, or the topic more partitions.")
     STUCK = (
         "stuck",
-        "There is work, but no batch has finished within `health.stuck_after`, or as much longer as making its state again may take.",
+        "There is work, but no batch has finished within `health.stuck_after`; longer where a state is made again.",
         "Once it is restarted by itself. After that read the driver's log: what does it wait for?",
     )
     STOPPING = ("stopping", "It was asked to stop and finishes the batch in hand.", "Wait; past the deadline it is killed.")
