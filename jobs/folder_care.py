@@ -12,7 +12,6 @@ from include.contract.catalog import Stream
 from include.contract.errors import TidemarkError
 from include.contract.exit_class import ExitClass
 from include.control.progress import DriverExit
-from include.start_plan.state_seen import operators_of
 from jobs.take_over import TakenStream
 
 
@@ -44,5 +43,5 @@ class FolderCare:
     def _back_up(self, folder: Path) -> None:
         spec = self._stream.spec
         about = {"stream": self._stream.name, "generation": self._taken.generation.number}
-        made = make_backup(folder, self._backups, spec.source.topic, about, operators_of(spec))
+        made = make_backup(folder, self._backups, spec.source.topic, about, spec.stateful_operators)
         print(f"{self._stream.name}: {folder.name} was backed up as {made.folder.name}", flush=True)

@@ -10,7 +10,7 @@ its numbers, what stands against the start.
   start does: the newest folder that is whole, or else a warm-up. `restore`: the newest backup whose hashes are right. `warm_up`:
   made again from Kafka, whatever folders there are; the plan tells from which offsets and how many.
 - `forget`: Kafka no longer has all that the state was made of; goes on without events up to the time that the plan names.
-  Duplicates of those pass, and windows that began by then keep their last value.
+  Duplicates of those pass; open windows that began by then keep their last value, or with `emit: final` are never given out.
 - `accept_loss`: Kafka has deleted records that a sink does not have; goes on without them, up to the ceilings. Of a
   stream with a state it accepts what *forget* does too, if the plan shows both.
 - `accept_change`: somebody changed rows of a table; leaves them as they are now.

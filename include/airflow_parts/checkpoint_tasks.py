@@ -37,7 +37,7 @@ def _care(stream: Stream, environment: Environment) -> CheckpointCare:
     return CheckpointCare(
         stream.name,
         spec.source.topic,
-        (spec.dedupe is not None) + (spec.aggregate is not None),
+        spec.stateful_operators,
         environment.checkpoint_path(stream.name),
         environment.backup_path(stream.name),
         environment.backups.keep,

@@ -234,6 +234,10 @@ class StreamSpec(Section):
         return self.dedupe is not None or self.aggregate is not None
 
     @property
+    def stateful_operators(self) -> int:
+        return sum(one is not None for one in (self.dedupe, self.aggregate))
+
+    @property
     def watermark(self) -> Watermark | None:
         """Of a stateful stream."""
         told = self.dedupe or self.aggregate

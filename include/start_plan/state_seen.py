@@ -55,11 +55,6 @@ def horizon_ms(spec: StreamSpec) -> int:
     return sum(int(one.total_seconds() * 1000) for one in (within, window) if one is not None)
 
 
-def operators_of(spec: StreamSpec) -> int:
-    """How many of them keep a state."""
-    return sum(one is not None for one in (spec.dedupe, spec.aggregate))
-
-
 def read_state(stream: Stream, places: Places, sinks: Mapping[str, SinkState], wish: TakeState) -> StateSeen | None:
     """None for a stateless stream."""
     if not stream.spec.is_stateful:
@@ -79,7 +74,7 @@ def _examined(stream: Stream, marks: list[Tidemark], found: Iterable[tuple[Path,
         if wrong is not None:
             yield Folder(path, read_about(path), None, (wrong,))
             continue
-        examined = examine(path, stream.spec.source.topic, operators_of(stream.spec))
+        examined = examine(path, stream.spec.source.topic, stream.spec.stateful_operators)
         told = tuple(map(str, examined.damages[:DAMAGES_TOLD]))
         folder = Folder(path, read_about(path), examined.whole, told)
         yield folder
