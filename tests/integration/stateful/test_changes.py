@@ -78,6 +78,7 @@ def test_a_state_of_another_file_is_made_again_and_not_run_into(
     assert {place: there[place] for place in touched} == touched
 
 
+@pytest.mark.thorough
 def test_other_shuffle_partitions_make_the_state_again(
     stack: Stack, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

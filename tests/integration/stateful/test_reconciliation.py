@@ -160,7 +160,9 @@ FAULTS: dict[str, tuple[str, Harm, str]] = {
 }
 
 
-@pytest.mark.thorough("row with copies deleted", "row duplicated", "total removed", "window removed", "window added")
+@pytest.mark.thorough(
+    "row with copies deleted", "row duplicated", "copy appended", "total removed", "window removed", "window added"
+)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_and_named(fault: str, make: MakeTrial) -> None:
     kind, harm, named = FAULTS[fault]

@@ -137,7 +137,7 @@ def test_closed_windows_are_given_out_once_and_whole(stack: Stack, tmp_path: Pat
 @pytest.mark.parametrize(
     ("emit", "way"),
     [
-        ("updates", NONE),
+        pytest.param("updates", NONE, marks=pytest.mark.thorough),
         pytest.param("updates", BACKUP, marks=pytest.mark.thorough),
         ("final", BACKUP),
         pytest.param("final", NONE, marks=pytest.mark.thorough),
