@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
 from include.contract import environment
 from include.contract.exit_class import ExitClass
 from include.local_stack.stack import Stack
+from jobs.failpoints import Failpoint, FailpointReached
 from jobs.take_over import StartRefused
-from tests.integration.stateful.test_recovery import FIRST, SECOND, THIRD, lose_checkpoints
+from tests.integration.stateful.test_recovery import FIRST, SECOND, THIRD, crash_at, lose_checkpoints
 from tests.payments import TIMED, WINDOWS, WITHIN, Event, counted_once, send, totals, totals_there, windows_sink
 from tests.streams import TrialStream
 
@@ -128,3 +130,21 @@ def test_windows_whose_records_kafka_has_deleted_are_given_up_only_when_a_person
     kept = {place: value for place, value in totals(first).items() if place[1].minute < 10}
     closed = {place: value for place, value in later.items() if place[1].minute + 5 <= 17}
     assert totals_there(trial, spark) == (kept | later if emit == "updates" else closed)
+
+
+def test_a_partition_that_is_added_between_two_starts_is_read_from_its_beginning(
+    stack: Stack, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Also when a start in between adopted it and delivered nothing."""
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, sinks={"lake": {"kind": "delta_append", "table": trial.name}})
+    send(trial, FIRST)
+    trial.run(spark)
+    admin = trial.admin()
+    admin.create_partitions([NewPartitions(trial.name, 4)])[trial.name].result(15)
+    with crash_at(Failpoint.AFTER_CHECKPOINT, 1), pytest.raises(FailpointReached):
+        trial.run(spark)
+    more = [*SECOND, Event("a59", "u2", 59 / 4, partition=3), Event("new", "u0", 16, partition=3)]
+    send(trial, more)
+    trial.run(spark)
+    assert ids(trial) == once(FIRST, more)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
@@ -196,12 +195,7 @@ def with_watermark_of_zero(*given: Any) -> StatePlan:
 
 
 def with_late_ones(*given: Any) -> StatePlan:
-    return _with_past(plan_state(*given), late_ms=0)
-
-
-def in_any_order(*given: Any) -> StatePlan:
-    """By event time alone, as if all had come in one batch."""
-    return _with_past(plan_state(*given), batch=0)
+    return with_past(plan_state(*given), late_ms=0)
 
 
 def with_a_batch_that_straddles(*given: Any) -> StatePlan:
@@ -211,7 +205,7 @@ def with_a_batch_that_straddles(*given: Any) -> StatePlan:
     return _with_warm_up(plan, ends=beyond)
 
 
-def _with_past(plan: StatePlan, **instead: int) -> StatePlan:
+def with_past(plan: StatePlan, **instead: int) -> StatePlan:
     past = plan.up_to_lowest.past if plan.up_to_lowest else ()
     return _with_warm_up(plan, past=tuple(replace(one, **instead) for one in past))  # type: ignore[arg-type]
 
@@ -277,67 +271,3 @@ def test_a_batch_that_straddles_a_tidemark_is_refused(
     monkeypatch.setattr(start_plan, "plan_state", with_a_batch_that_straddles)
     with pytest.raises(StraddlesTidemark, match="holds it up to"):
         trial.run(spark)
-
-
-# Copies that differ in time, in windows that a loss finds open: which of them passed must be found out again. The watermark is
-# at minute 4 then, so windows that end later are open.
-WANDERED = [
-    *(Event(f"w{n}", f"w{n}", 13.5, partition=2) for n in range(20)),
-    *(Event(f"v{n}", f"v{n}", 9.5 + n % 2, partition=n % 3) for n in range(20)),
-    *(Event(f"v{n}", f"v{n}", 10.5 - n % 2, partition=(n + 1) % 3) for n in range(20)),  # in the same batch
-]
-CAME_BACK = [*(Event(f"w{n}", f"w{n}", 8.5, partition=n % 2) for n in range(20)), Event("clock", "u", 14)]
-GOES_ON = [Event(f"more {user}{n}", f"{user}{n}", 7) for user in "wv" for n in range(20)]
-
-
-def wander(trial: TrialStream, spark: SparkSession) -> None:
-    trial.write_file(**TIMED, aggregate=WINDOWS, sinks=windows_sink(trial.name))
-    for portion in (WANDERED, CAME_BACK):
-        send(trial, portion)
-        trial.run(spark)
-    lose_checkpoints(trial)
-    send(trial, GOES_ON)
-    trial.run(spark)
-
-
-def counts_of(trial: TrialStream, spark: SparkSession, user: str) -> list[tuple[int, ...]]:
-    """Of each of these users, in the windows that begin at minutes 5 and 10."""
-    there, begins = totals_there(trial, spark), [NOON + timedelta(minutes=minute) for minute in (5, 10)]
-    return [tuple(there.get((f"{user}{n}", begin), (0, 0))[1] for begin in begins) for n in range(20)]
-
-
-def test_an_event_whose_copies_lie_in_two_windows_is_in_one_of_them_also_after_a_loss(
-    stack: Stack, tmp_path: Path, spark: SparkSession
-) -> None:
-    trial = TrialStream(stack, tmp_path)
-    wander(trial, spark)
-    assert counts_of(trial, spark, "w") == [(1, 1)] * 20  # that of the earlier batch, at minute 13
-    assert counts_of(trial, spark, "v") == [(2, 0)] * 20  # in one batch that of the earlier event, at minute 9
-
-
-@pytest.mark.thorough
-def test_without_the_order_of_batches_such_an_event_is_counted_twice(
-    stack: Stack, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial = TrialStream(stack, tmp_path)
-    monkeypatch.setattr(start_plan, "plan_state", in_any_order)
-    wander(trial, spark)
-    assert counts_of(trial, spark, "w") == [(2, 1)] * 20
-
-
-def test_a_partition_that_is_added_between_two_starts_is_read_from_its_beginning(
-    stack: Stack, tmp_path: Path, spark: SparkSession
-) -> None:
-    """Also when a start in between adopted it and delivered nothing."""
-    trial = TrialStream(stack, tmp_path)
-    trial.write_file(**TIMED, sinks={"lake": {"kind": "delta_append", "table": trial.name}})
-    send(trial, FIRST)
-    trial.run(spark)
-    admin = trial.admin()
-    admin.create_partitions([NewPartitions(trial.name, 4)])[trial.name].result(15)
-    with crash_at(Failpoint.AFTER_CHECKPOINT, 1), pytest.raises(FailpointReached):
-        trial.run(spark)
-    more = [*SECOND, Event("a59", "u2", 59 / 4, partition=3), Event("new", "u0", 16, partition=3)]
-    send(trial, more)
-    trial.run(spark)
-    assert Counter(row["event_id"] for row in trial.rows()) == Counter(dict.fromkeys(counted_once([*FIRST, *more]), 1))
