@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from include.control.window_contents import Counted, Difference, Segment
 from jobs.made_by import Group, Spec
-from jobs.measuring import BAD, GOOD, PLACE, REJECTED, Sides, within
+from jobs.measuring import BAD, DUPLICATE, GOOD, PLACE, REJECTED, Sides, within
 
 LOST, TWICE, CHANGED, STRANGE = "lost", "delivered twice", "changed since they were delivered", "in the table but not in Kafka"
 STALE, RESURRECTED = "older in the table than in Kafka", "deleted in Kafka but alive in the table"
@@ -32,14 +32,24 @@ def find_differences(
     there = rows.where(mine).groupBy(*PLACE).agg(F.count("*").alias("n"), F.min("hash").alias("low"), F.max("hash").alias("high"))
     good = records.where(mine & (F.col("_fate") == GOOD)).select(*PLACE, "hash")
     of_quarantine = quarantine_differences(sides, [Group(spec, segments)], records.where(mine))
-    named = _kinds(good, there, (LOST, TWICE, STRANGE)).union(of_quarantine)
+    of_rows = _kinds(good, there, (LOST, TWICE, STRANGE))
+    if sides.duplicates is not None:
+        of_rows = _with_copies(of_rows, records.where(F.col("_fate") == DUPLICATE))
+    named = of_rows.union(of_quarantine)
     if compacted:
         named = named.where(~F.col("kind").isin(STRANGE, NOT_BAD))
 
     def who(kind: str, rows: list[Row]) -> str:
-        return sides.key_of(spec, *rows[0][:2]) if kind in (LOST, TWICE, CHANGED) else ""
+        return sides.key_of(spec, *rows[0][:2]) if kind in (LOST, TWICE, CHANGED, COPIED) else ""
 
     return told(named, who)
+
+
+def _with_copies(named: DataFrame, duplicates: DataFrame) -> DataFrame:
+    """What is there though it was a duplicate."""
+    joined = named.join(duplicates.select(*PLACE).withColumn("_again", F.lit(True)), PLACE, "left")
+    is_copy = (F.col("kind") == STRANGE) & F.col("_again")
+    return joined.select(*PLACE, F.when(is_copy, COPIED).otherwise(F.col("kind")).alias("kind"))
 
 
 def quarantine_differences(sides: Sides, groups: list[Group], records: DataFrame) -> DataFrame:

@@ -66,6 +66,11 @@ class KnownBatches:
         return {segment.spec_hash for batch in self.batches for segment in batch.segments}
 
     @property
+    def closed_ms(self) -> int:
+        """Windows that ended by then were given out as final."""
+        return self.batches[-1].clock.watermark_ms if self.batches else 0
+
+    @property
     def forgotten_ms(self) -> int | None:
         """Events up to there were given up: what is known of them is not what the state knew."""
         told = [one.clock.forgotten_ms for one in self.batches if one.clock.forgotten_ms is not None]

@@ -58,6 +58,7 @@ class Sides:
     quarantine: str
     kept: KeptRecords | None = None
     known: KnownBatches | None = None  # of a stateful stream: the batches whose records are asked for
+    duplicates: DataFrame | None = None  # places, where they are known: see chosen_copies
 
     def kafka(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         of_state = [copy_of(spec), event_micros(spec), *map(F.col, OF_BATCH)] if self.known else []
@@ -68,7 +69,10 @@ class Sides:
         stream also with its batch, whose watermark says whether it was late."""
         kept = self.kept
         read = kept.get(tuple(segments), lambda: self._read(spec, segments)) if kept else self._read(spec, segments)
-        return read if self.known is None else _with_late(with_batch(read, self.known.past), spec)
+        if self.known is None:
+            return read
+        in_time = _with_late(with_batch(read, self.known.past), spec)
+        return in_time if self.duplicates is None else _with_duplicates(in_time, self.duplicates)
 
     def _read(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         starts = {one.partition: min(each.start for each in segments if each.partition == one.partition) for one in segments}
@@ -137,6 +141,11 @@ def _with_late(records: DataFrame, spec: Spec) -> DataFrame:
     came_late = (F.col("_fate") == GOOD) & is_late(spec.stream.spec, F.coalesce("_late_ms", F.lit(0)))
     fate = BAD if spec.stream.spec.quarantines_late else LATE
     return records.withColumn("_fate", F.when(came_late, fate).otherwise(F.col("_fate")))
+
+
+def _with_duplicates(records: DataFrame, duplicates: DataFrame) -> DataFrame:
+    joined = records.join(duplicates.withColumn("_again", F.lit(True)), PLACE, "left")
+    return joined.withColumn("_fate", F.when(F.col("_again"), DUPLICATE).otherwise(F.col("_fate"))).drop("_again")
 
 
 def within(segments: Iterable[Segment]) -> Column:

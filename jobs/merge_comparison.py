@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType
 
 from include.contract.identity import DELETED
-from jobs.differences import CHANGED, LOST, RESURRECTED, STALE, STRANGE, TWICE
-from jobs.measuring import GOOD, PLACE
+from jobs.differences import CHANGED, COPIED, LOST, RESURRECTED, STALE, STRANGE, TWICE
+from jobs.measuring import DUPLICATE, GOOD, PLACE
 
 SHOWN = 100  # characters of a value of a key
 OF_A_RECORD = ("_order", "_topic_epoch", *PLACE, "_kafka_timestamp", DELETED)
@@ -46,6 +46,7 @@ def compare_places(there: DataFrame, records: DataFrame, key: Sequence[str], *, 
     unknown = F.lit(None) if compacted else F.lit(STRANGE)
     kind = (
         F.when(F.col("_fate").isNull(), unknown)
+        .when(F.col("_fate") == DUPLICATE, COPIED)
         .when(is_another, STRANGE)
         .when(~F.col("_hash").eqNullSafe(F.col("_wanted")), CHANGED)
     )

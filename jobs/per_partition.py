@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from include.control.window_contents import Counted
-from jobs.measuring import BAD, FILTERED, GOOD, LATE, REJECTED
+from jobs.measuring import BAD, DUPLICATE, FILTERED, GOOD, LATE, REJECTED
 
 PerPartition = Mapping[int, Mapping[str, Any]]
 
@@ -30,6 +30,7 @@ def records_per_partition(records: DataFrame) -> PerPartition:
         F.count_if(F.col("_fate") == BAD).alias("kafka_bad"),
         F.count_if(F.col("_fate") == FILTERED).alias("kafka_filtered"),
         F.count_if(F.col("_fate") == LATE).alias("kafka_late"),
+        F.count_if(F.col("_fate") == DUPLICATE).alias("kafka_duplicates"),
         F.sum(good_hash).cast("string").alias("kafka_checksum"),
     )
     return _by_partition(counted)

@@ -1,6 +1,7 @@
 """Recounts one window: per partition what Kafka, the table and the quarantine hold, and where they differ, which records."""
 
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 from include.contract.places import OutputTopic
@@ -9,6 +10,7 @@ from include.control.database import ControlDatabase
 from include.control.window_contents import Measured, Segment
 from include.tidemarks.sink_state import read_sink
 from include.topics.topic import TopicMissing, TopicState
+from jobs.chosen_copies import choose_copies
 from jobs.kafka.recount import OutputCounting
 from jobs.known_batches import batches_of
 from jobs.made_by import Group, find_groups
@@ -17,7 +19,7 @@ from jobs.postgres.recount import KeyedCounting
 from jobs.postgres.recount_totals import TotalsCounting
 from jobs.recount_append import AppendCounting
 from jobs.recount_merge import MergeCounting
-from jobs.recount_stateful import for_all, stateful_counts, why_not_counted
+from jobs.recount_stateful import out_of_reach_of_state, stateful_counts
 from jobs.window_counts import WindowCounts
 
 GONE = "its topic is gone: Kafka has nothing of epoch {epoch} any more"
@@ -32,23 +34,25 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     not_recounted = _out_of_reach(sides, state, segments)
     if sides.stream.spec.is_stateful:
         sides = replace(sides, known=batches_of(sides.place, sides.window))
-        why = why_not_counted(sides, compacted=compacted)
-        not_recounted = {one.partition: why for one in segments} if why else for_all(segments, not_recounted)
+        not_recounted = out_of_reach_of_state(segments, not_recounted, compacted=compacted)
     known = [one for one in segments if one.partition not in not_recounted]
     groups, unknown = find_groups(sides.spark, control, sides.stream, known)
     not_recounted |= unknown
-    counts = _counts(sides, compacted=compacted)
-    for group in groups:
-        if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
-            counts.count(Group(group.spec, within_reach))
-    not_recounted |= counts.finish(state, control)
+    with ExitStack() as until:
+        copies = choose_copies(sides, groups, state, control, until)
+        not_recounted |= copies.not_judged
+        counts = _counts(copies.sides, compacted=compacted)
+        for group in groups:
+            if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
+                counts.count(Group(group.spec, within_reach))
+        not_recounted |= counts.finish(state, control)
     return Measured(
         counted=counts.counted,
         not_recounted=not_recounted,
         compacted=compacted,
         keys=counts.keys,
         distinct_keys=counts.distinct_keys,
-        duplicates=counts.duplicates,
+        duplicates=counts.duplicates if copies.duplicates is None else copies.duplicates,
         waiting=_waiting(sides, state),
         newest_ms=counts.newest_ms,
         measured_ms=int(time.time() * 1000),

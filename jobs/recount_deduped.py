@@ -7,7 +7,6 @@ Copies are looked for in the table, in what it has of this window and of the bat
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -17,13 +16,13 @@ from include.topics.topic import TopicState
 from jobs.batch_of_record import OF_BATCH, with_batch
 from jobs.copies import OF_A_COPY, delivered_again, with_duplicates
 from jobs.differences import COPIED, told
+from jobs.kept_rows import cached
 from jobs.known_batches import KnownBatch, KnownBatches, read_known
 from jobs.lost_files import told_if_lost
 from jobs.made_by import Group, of_one_state
 from jobs.measuring import DUPLICATE, PLACE, Sides, copy_of, event_micros
+from jobs.past_records import NOT_RECORDED
 from jobs.recount_append import AppendCounting
-
-NOT_RECORDED = "the sink's log no longer has, or never had, all batches of which the state remembered records"
 
 
 class DedupedCounting(AppendCounting):
@@ -47,15 +46,15 @@ class DedupedCounting(AppendCounting):
             return dict.fromkeys(partitions, why)
         self.duplicates = 0
         with self._kept, told_if_lost(self.sides.place, self.sides.window.snapshot, self.findings):
-            self._delivered = self._keep(self._delivered_in(known))
+            self._delivered = cached(self._delivered_in(known), self._kept)
             for group in self._groups:
                 super().count(group)
             self._name_copies()
         return {}
 
     def records_of(self, group: Group) -> DataFrame:
-        records = self._keep(super().records_of(group))
-        judged = self._keep(with_duplicates(records, self._delivered, self._dedupe.within))
+        records = cached(super().records_of(group), self._kept)
+        judged = cached(with_duplicates(records, self._delivered, self._dedupe.within), self._kept)
         self.duplicates = (self.duplicates or 0) + judged.where(F.col("_fate") == DUPLICATE).count()
         return judged
 
@@ -81,11 +80,6 @@ class DedupedCounting(AppendCounting):
         places = delivered_again(mine, self._delivered, self._dedupe.within).distinct()
         named = places.withColumn("kind", F.lit(COPIED))
         self.differences += told(named, lambda _, rows: self.sides.key_of(spec, *rows[0][:2]))
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._kept.callback(frame.unpersist)
-        return frame
 
 
 def _why_not(sides: Sides, control: ControlDatabase, known: KnownBatches) -> str | None:

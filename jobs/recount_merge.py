@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -17,6 +16,7 @@ from include.contract.stream_spec import DeltaMerge
 from include.control.database import ControlDatabase
 from include.topics.topic import TopicState
 from jobs.differences import HELD, NOT_BAD, quarantine_differences, reject_differences, told
+from jobs.kept_rows import cached
 from jobs.lost_files import told_if_lost
 from jobs.made_by import Group, find_groups
 from jobs.measuring import GOOD, PLACE, Sides
@@ -52,11 +52,11 @@ class MergeCounting(WindowCounts):
         return {}
 
     def _compare(self, mine: MergeSides, later: MergeSides, kept: ExitStack) -> None:
-        records = _keep(mine.records(), kept)
-        newest = _keep(newest_of(records.where(F.col("_fate") == GOOD), mine.settings.key), kept)
-        there = _keep(mine.there(newest), kept)
+        records = cached(mine.records(), kept)
+        newest = cached(newest_of(records.where(F.col("_fate") == GOOD), mine.settings.key), kept)
+        there = cached(mine.there(newest), kept)
         self._count(mine, records, there)
-        by_key = _keep(compare_keys(newest, there, mine.settings.key), kept)
+        by_key = cached(compare_keys(newest, there, mine.settings.key), kept)
         if self._purge_after is not None and not by_key.isEmpty():
             by_key = without_purged(by_key, newest, later, mine.settings.key, datetime.now(UTC) - self._purge_after)
         by_place = compare_places(there, records, mine.settings.key, compacted=self.compacted)
@@ -66,7 +66,7 @@ class MergeCounting(WindowCounts):
         )
         if self.compacted:
             aside = aside.where(~F.col("kind").isin(NOT_BAD, HELD))
-        named = _keep(of_keys.unionByName(aside.withColumn("_who", F.lit(""))), kept)
+        named = cached(of_keys.unionByName(aside.withColumn("_who", F.lit(""))), kept)
         self.differences += told(named, _keys_named)
 
     def _count(self, mine: MergeSides, records: DataFrame, there: DataFrame) -> None:
@@ -82,12 +82,6 @@ class MergeCounting(WindowCounts):
         if self.sides.stream.spec.reconcile.unique:  # a delete may have none of its values
             alive = of_window.where(~F.col(DELETED))
             self.add_keys(*(alive.agg(F.count("_declared"), F.count_distinct("_declared")).first() or (0, 0)))
-
-
-def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(frame.unpersist)
-    return frame
 
 
 def _keys_named(_kind: str, rows: list[Row]) -> str:

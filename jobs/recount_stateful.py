@@ -1,27 +1,27 @@
-"""Which stateful streams can be counted again, and how: by the kind of sink, rows out of dedupe and results of windows."""
+"""How stateful streams are counted again, by the kind of sink: rows out of dedupe, totals of them, and results of windows."""
 
 from collections.abc import Iterable
 
-from include.contract.stream_spec import DeltaAppend, DeltaMerge, PostgresTotals
+from include.contract.places import DatabaseTable
+from include.contract.stream_spec import Aggregate, DeltaAppend, PostgresTotals, PostgresUpsert
 from include.control.window_contents import Segment
+from jobs.delta_results import DeltaResults
 from jobs.measuring import Sides
+from jobs.postgres.postgres_results import PostgresResults
 from jobs.postgres.recount_deduped_totals import DedupedTotalsCounting
 from jobs.recount_deduped import DedupedCounting
-from jobs.recount_windows import ResultCounting
-from jobs.result_sides import DeltaResults
+from jobs.recount_windows import ResultCounting, ResultTable
 from jobs.window_counts import WindowCounts
 
 COMPACTED = "the topic is compacted: Kafka does not have every record of which the state was made"
-NO_RECOUNT = "{what} in a sink of kind {kind} cannot be counted again: only the ledger tells of them"
 ELSEWHERE = "copies of its records may lie in partition {partition}, of which Kafka cannot tell"
 
 
 def stateful_counts(sides: Sides) -> WindowCounts | None:
-    """None for a kind that nobody can count again yet."""
+    """None for rows that are counted like those of a stateless stream, once it is known which records are duplicates."""
     spec, settings = sides.stream.spec, sides.stream.spec.sinks[sides.window.sink]
     if spec.aggregate is not None:
-        there = DeltaResults(sides, spec.aggregate) if isinstance(settings, DeltaMerge) else None
-        return ResultCounting(sides, spec.aggregate, there) if there else None
+        return ResultCounting(sides, spec.aggregate, _results(sides, spec.aggregate))
     if spec.dedupe is None:
         return None
     match settings:
@@ -32,18 +32,17 @@ def stateful_counts(sides: Sides) -> WindowCounts | None:
     return None
 
 
-def why_not_counted(sides: Sides, *, compacted: bool) -> str | None:
-    settings = sides.stream.spec.sinks[sides.window.sink]
-    if compacted:
-        return COMPACTED
-    if stateful_counts(sides) is None:
-        what = "results of windows" if sides.stream.spec.aggregate else "rows out of dedupe"
-        return NO_RECOUNT.format(what=what, kind=settings.kind)
-    return None
+def _results(sides: Sides, aggregate: Aggregate) -> ResultTable:
+    settings, place = sides.stream.spec.sinks[sides.window.sink], sides.place
+    if isinstance(settings, PostgresUpsert) and isinstance(place, DatabaseTable):
+        return PostgresResults(sides, aggregate, settings, place)
+    return DeltaResults(sides, aggregate)
 
 
-def for_all(segments: Iterable[Segment], out_of_reach: dict[int, str]) -> dict[int, str]:
+def out_of_reach_of_state(segments: Iterable[Segment], out_of_reach: dict[int, str], *, compacted: bool) -> dict[int, str]:
     """Where one partition cannot be told of, none can: copies of a record lie anywhere."""
+    if compacted:
+        return {one.partition: COMPACTED for one in segments}
     if not out_of_reach:
         return {}
     elsewhere = ELSEWHERE.format(partition=min(out_of_reach))

@@ -6,30 +6,28 @@ it as its state remembered copies. 3. One copy of each record that was not late.
 """
 
 from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime
+from typing import Protocol
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.contract.stream_spec import Aggregate
+from include.contract.stream_spec import WINDOW_START, Aggregate
 from include.control.database import ControlDatabase
 from include.topics.topic import TopicState
-from jobs.copies import with_choice
 from jobs.differences import quarantine_differences, told
+from jobs.kept_rows import cached
 from jobs.known_batches import KnownBatches
-from jobs.lost_files import told_if_lost
-from jobs.made_by import Group, of_one_state
-from jobs.measuring import GOOD, Sides, copy_of, event_micros
+from jobs.made_by import Group
+from jobs.measuring import GOOD, Sides, event_micros
+from jobs.past_records import PastRecords
 from jobs.per_partition import quarantined_per_partition, records_per_partition
-from jobs.recount_deduped import NOT_RECORDED
-from jobs.result_comparison import Results, compare_results
-from jobs.result_sides import DeltaResults, Reach
+from jobs.reach import Reach
+from jobs.result_comparison import Results
 from jobs.stateful_frame import results_of
 from jobs.window_counts import WindowCounts
 
-EXPIRED = "Kafka begins at {earliest:,}, but records of its windows of event time, or copies of them, at {start:,}"
 FORGOTTEN = (
     "{windows:,} windows of event time that its records are in began before the state did: they keep the value that they had"
 )
@@ -39,13 +37,25 @@ DOUBTFUL = (
 )
 
 
+class ResultTable(Protocol):
+    """Where results stand, at one snapshot."""
+
+    def looked_at(self) -> AbstractContextManager[None]:
+        """For as long as it is asked."""
+
+    def known(self, reach: Reach) -> KnownBatches:
+        """The batches of which the results were made, as far back as they are judged."""
+
+    def compare(self, results: Results, after: datetime) -> list[str]:
+        """A sentence for each of the first that differ."""
+
+
 class ResultCounting(WindowCounts):
-    def __init__(self, sides: Sides, aggregate: Aggregate, there: DeltaResults) -> None:
+    def __init__(self, sides: Sides, aggregate: Aggregate, there: ResultTable) -> None:
         super().__init__(sides, compacted=False)
         self._aggregate = aggregate
         self._there = there
         self._groups: list[Group] = []
-        self._kept = ExitStack()
 
     def count(self, group: Group) -> None:
         self._groups.append(group)
@@ -53,12 +63,16 @@ class ResultCounting(WindowCounts):
     def finish(self, state: TopicState | None, control: ControlDatabase) -> Mapping[int, str]:
         if not self._groups or state is None:
             return {}
-        not_judged: dict[int, str] = {}
-        with self._kept, told_if_lost(self.sides.place, self.sides.window.snapshot, self.findings):
-            mine = self._keep(self._records(self.sides))
+        with ExitStack() as until, self._there.looked_at():
+            mine = cached(self._records(), until)
             self._count(mine)
-            not_judged = self._compare(mine.where(F.col("_fate") == GOOD), state, control)
-        return not_judged
+            why = self._compare(mine.where(F.col("_fate") == GOOD), state, control, until)
+        return dict.fromkeys(self._partitions, why) if why else {}
+
+    def _records(self) -> DataFrame:
+        """All groups have the same rows: see `PastRecords.why_not`."""
+        spec, segments = self._groups[0].spec, [one for group in self._groups for one in group.segments]
+        return self.sides.records(spec, segments).withColumn("_at", event_micros(spec))
 
     def _count(self, records: DataFrame) -> None:
         self.add(
@@ -69,28 +83,18 @@ class ResultCounting(WindowCounts):
         self.see_time_of(records.where(F.col("_fate") == GOOD))
         self.differences += told(quarantine_differences(self.sides, self._groups, records), lambda _kind, _rows: "")
 
-    def _compare(self, mine: DataFrame, state: TopicState, control: ControlDatabase) -> dict[int, str]:
-        reach = Reach.of(self.sides, self._aggregate, mine)  # 1
-        known = self._there.known(reach)  # 2
-        why = self._why_not(known, state, control)
-        if why is not None:
-            return dict.fromkeys(self._partitions, why)
-        good = self._records(replace(self.sides, known=known, kept=None), known).where(F.col("_fate") == GOOD)
-        chosen = self._keep(self._chosen(good, reach, known))  # 3
-        results = Results.of(chosen, self.sides.stream.spec, self._aggregate, reach.after(known), self._there.closed_ms)
-        self.findings += compare_results(results, self._there.rows(reach.after(known)), self._aggregate)  # 4
-        return dict.fromkeys(self._partitions, told_so) if (told_so := self._left_out(mine, chosen, results, known)) else {}
-
-    def _why_not(self, known: KnownBatches, state: TopicState, control: ControlDatabase) -> str | None:
-        if not known.is_whole:
-            return NOT_RECORDED
-        for one in known.spans:
-            if (earliest := state.earliest.get(one.partition, 0)) > one.start:
-                return EXPIRED.format(earliest=earliest, start=one.start)
-        return of_one_state(self.sides.spark, control, self.sides.stream, known.spec_hashes)
-
-    def _chosen(self, good: DataFrame, reach: Reach, known: KnownBatches) -> DataFrame:
-        return with_choice(good, reach.within, reach.certain_from(known), known.forgotten_ms)
+    def _compare(self, mine: DataFrame, state: TopicState, control: ControlDatabase, until: ExitStack) -> str | None:
+        """Returns what could not be judged."""
+        reach = Reach.of_windows(self.sides, self._aggregate, mine)  # 1
+        known = self._there.known(reach)
+        past = PastRecords(self.sides, self._groups[0].spec, reach, known)  # 2
+        if why := past.why_not(state, control):
+            return why
+        chosen = cached(past.chosen(), until)  # 3
+        after = reach.after(known)
+        results = Results.of(chosen, self.sides.stream.spec, self._aggregate, after, known.closed_ms)
+        self.findings += self._there.compare(results, after)  # 4
+        return self._left_out(mine, chosen, results, known)
 
     def _left_out(self, mine: DataFrame, chosen: DataFrame, results: Results, known: KnownBatches) -> str | None:
         """And how many of the window's records are duplicates, where that can be told."""
@@ -102,21 +106,9 @@ class ResultCounting(WindowCounts):
         if known.forgotten_ms is None:
             return None
         touched = results_of(mine, self.sides.stream.spec, self._aggregate)
-        forgotten = touched.where(F.unix_millis("window_start") <= known.forgotten_ms).count()
+        forgotten = touched.where(F.unix_millis(WINDOW_START) <= known.forgotten_ms).count()
         return FORGOTTEN.format(windows=forgotten) if forgotten else None
-
-    def _records(self, sides: Sides, known: KnownBatches | None = None) -> DataFrame:
-        """All groups have the same rows: see `of_one_state`."""
-        spec = self._groups[0].spec
-        segments = known.spans if known else [one for group in self._groups for one in group.segments]
-        rows = sides.records(spec, segments)
-        return rows.withColumns({"_copy_of": copy_of(spec), "_at": event_micros(spec)})
 
     @property
     def _partitions(self) -> set[int]:
         return {one.partition for group in self._groups for one in group.segments}
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._kept.callback(frame.unpersist)
-        return frame

@@ -1,10 +1,11 @@
 """Compares the results that Kafka's records give with those of a table: key by key and window by window, every value."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -75,15 +76,19 @@ def _joined(wanted: DataFrame, standing: DataFrame, who: list[str]) -> DataFrame
 
 
 def _sentences(kind: str, count: int, rows: Iterable[Row], who: list[str]) -> list[str]:
-    told = [_sentence(kind, row, who) for row in rows]
+    told = [sentence(kind, {name: row[name] for name in who}, _as_dict(row["_there"]), _as_dict(row["_wanted"])) for row in rows]
     return told if count <= TOLD else [*told, f"{count:,} windows of event time in all are {kind}"]
 
 
-def _sentence(kind: str, row: Row, who: list[str]) -> str:
-    window = f"the window of {', '.join(f'{name} {row[name]}' for name in who)}"
+def _as_dict(values: Row | None) -> dict[str, Any]:
+    return values.asDict() if values else {}
+
+
+def sentence(kind: str, who: Mapping[str, Any], there: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """`there`, `wanted`: the values of one window."""
+    window = f"the window of {', '.join(f'{name} {value}' for name, value in who.items())}"
     if kind != CHANGED:
         return f"{window} is {kind}"
-    wanted, there = row["_wanted"].asDict(), row["_there"].asDict()
     differ = [
         f"{name} is {there[name]}, but {value} by Kafka's records" for name, value in wanted.items() if there[name] != value
     ]

@@ -54,6 +54,7 @@ class Counted(_Part):
     kafka_bad: int = 0
     kafka_filtered: int = 0
     kafka_late: int = 0
+    kafka_duplicates: int = 0  # where it is told of each record; otherwise among the good ones
     kafka_checksum: str = "0"
     table_rows: int = 0
     table_coordinates: int = 0

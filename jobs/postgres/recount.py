@@ -23,13 +23,12 @@ from jobs.per_partition import PerPartition, quarantined_per_partition, records_
 from jobs.postgres.books import digest_of
 from jobs.postgres.columns_there import columns_there
 from jobs.postgres.comparison import Comparison, count_rejects
+from jobs.postgres.snapshot import APPLICATION, snapshot_of
 from jobs.postgres.staging import Staged, Staging
 from jobs.postgres.statements import Statements, staged_columns
 from jobs.postgres.text_forms import as_texts
 from jobs.postgres.wanted_table import wanted_table
 from jobs.window_counts import WindowCounts
-
-APPLICATION = "tidemark recounts"
 
 
 class PostgresCounting(WindowCounts):
@@ -41,17 +40,6 @@ class PostgresCounting(WindowCounts):
         self.place = sides.place
         self.where = read_connection(sides.place.connection)
         self.target = target_of(sides.place)
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Cursor]:
-        """One state of the database for as long as it takes; ends without a trace."""
-        state = "Nothing was changed."
-        with told(self.where, state), closing(connect(self.where, APPLICATION)) as connection, connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            cursor.execute("SET LOCAL statement_timeout = 0")  # a COPY takes as long as Spark takes to make its rows
-            yield cursor
-            connection.rollback()
 
     def add_group(self, group: Group, records: DataFrame, *of_sink: PerPartition) -> None:
         of_kafka = records_per_partition(records.withColumn("hash", F.lit(0)))
@@ -70,7 +58,7 @@ class KeyedCounting(PostgresCounting):
     def count(self, group: Group) -> None:
         records = self.sides.records(group.spec, group.segments).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            with self._staged(group, records) as (staging, staged), self.snapshot() as cursor:
+            with self._staged(group, records) as (staging, staged), snapshot_of(self.where) as cursor:
                 in_table = self._compare(cursor, group, staging, staged)
                 rejects = count_rejects(cursor, self.target, self.sides.window.epoch, group.segments)
             self.add_group(group, records, in_table, rejects)

@@ -19,9 +19,9 @@ from jobs.kept_rows import kept
 from jobs.known_batches import read_known
 from jobs.made_by import OTHER_STATE, Spec
 from jobs.measuring import PLACE, Sides, copy_of, event_micros
-from jobs.postgres.recount_totals import Compared, TotalsCounting
-from jobs.postgres.totals_comparison import stage_totals
-from jobs.recount_deduped import NOT_RECORDED
+from jobs.past_records import NOT_RECORDED
+from jobs.postgres.recount_totals import TotalsCounting
+from jobs.postgres.values_by_key import ValuesByKey
 
 DOUBTFUL = (
     "{totals:,} totals that its records are in are not compared: they hold copies of a record that lie further apart than "
@@ -50,15 +50,14 @@ class DedupedTotalsCounting(TotalsCounting):
     def _columns(self, spec: Spec) -> list[object]:
         return [*super()._columns(spec), copy_of(spec), event_micros(spec), "_batch"]
 
-    def _judge(self, cursor: Cursor, compared: Compared, good: DataFrame) -> dict[int, str]:
+    def _judge(self, totals: ValuesByKey, good: DataFrame) -> dict[int, str]:
         """A rejected record is the one that has passed: its copies were duplicates."""
         choice = with_choice(good, self._dedupe.within, forgotten_ms=self._forgotten_ms)
         with kept(choice) as chosen:
-            rejected = good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_semi").select("_copy_of")
+            rejected = good.join(F.broadcast(self._rejected(totals.cursor)), PLACE, "left_semi").select("_copy_of")
             accepted = chosen.where("_passes").join(rejected, "_copy_of", "left_anti")
             doubtful = chosen.where("_doubtful").select(*self._settings.key).distinct()
-            stage_totals(cursor, compared.there, doubtful, "doubtful")
-            self.tell_differing(cursor, compared, accepted)
+            self.tell_differing(totals, accepted, doubtful)
             return self._left_out(chosen, doubtful)
 
     def _left_out(self, chosen: DataFrame, doubtful: DataFrame) -> dict[int, str]:

@@ -3,12 +3,10 @@ the database has at the very snapshot at which its totals are read (P7.1). The s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
-from psycopg2.sql import SQL, Literal
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,14 +17,14 @@ from include.control.window_contents import Segment
 from include.topics.topic import TopicState
 from jobs.made_by import Group, Spec, find_spec
 from jobs.measuring import GOOD, PLACE, Sides, outside, within
-from jobs.postgres.columns_there import ColumnThere, columns_there
+from jobs.postgres.columns_there import columns_there
 from jobs.postgres.comparison import count_rejects
 from jobs.postgres.partial_totals import needed_for_totals
 from jobs.postgres.recount import PostgresCounting
-from jobs.postgres.totals_comparison import differing, stage_totals
-from jobs.postgres.wanted_table import WantedTable, wanted_table
+from jobs.postgres.snapshot import snapshot_of
+from jobs.postgres.values_by_key import TOLD, Differing, ValuesByKey
+from jobs.postgres.wanted_table import wanted_table
 
-TOLD = 5
 # The ledger's lines, joined where one spec made the next one's rows too.
 DELIVERED = """
 WITH line AS (
@@ -47,14 +45,6 @@ SELECT count(*) FROM tidemark.sink_commit WHERE target = %(target)s AND note::js
 """
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The table as it should be, and the columns that it has."""
-
-    wanted: WantedTable
-    there: Mapping[str, ColumnThere]
-
-
 class TotalsCounting(PostgresCounting):
     def __init__(self, sides: Sides, settings: PostgresTotals, *, compacted: bool) -> None:
         super().__init__(sides, compacted=compacted)
@@ -65,7 +55,7 @@ class TotalsCounting(PostgresCounting):
         """The window's own records: what was read, and what became of it."""
         records = self._records(group.spec, group.segments).persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append((group, records))
-        with self.snapshot() as cursor:
+        with snapshot_of(self.where) as cursor:
             rejects = count_rejects(cursor, self.target, self.sides.window.epoch, group.segments)
         self.add_group(group, records, rejects)
 
@@ -78,7 +68,7 @@ class TotalsCounting(PostgresCounting):
                 records.unpersist()
 
     def _count_all(self, state: TopicState | None, control: ControlDatabase) -> dict[int, str]:
-        with self.snapshot() as cursor:
+        with snapshot_of(self.where) as cursor:
             asked = {"target": self.target, "epoch": self.sides.window.epoch}
             cursor.execute(DELIVERED, asked)
             segments = [
@@ -136,17 +126,19 @@ class TotalsCounting(PostgresCounting):
             ),
         ]
         good = reduce(DataFrame.unionByName, records).where(F.col("_fate") == GOOD)
-        return self._judge(cursor, Compared(wanted, there), good)
+        return self._judge(ValuesByKey(cursor, wanted.name, self._settings.key, self._settings.totals, there), good)
 
-    def _judge(self, cursor: Cursor, compared: Compared, good: DataFrame) -> dict[int, str]:
+    def _judge(self, totals: ValuesByKey, good: DataFrame) -> dict[int, str]:
         """Returns what could not be judged after all."""
-        stage_totals(cursor, compared.there, good.select(*self._settings.key).limit(0), "doubtful")
-        self.tell_differing(cursor, compared, good.join(F.broadcast(self._rejected(cursor)), PLACE, "left_anti"))
+        accepted = good.join(F.broadcast(self._rejected(totals.cursor)), PLACE, "left_anti")
+        self.tell_differing(totals, accepted, good.select(*self._settings.key).limit(0))
         return {}
 
-    def tell_differing(self, cursor: Cursor, compared: Compared, accepted: DataFrame) -> None:
-        stage_totals(cursor, compared.there, self._add_up(accepted), "expected")
-        self._tell(cursor, compared.wanted)
+    def tell_differing(self, totals: ValuesByKey, accepted: DataFrame, doubtful: DataFrame) -> None:
+        first, count = totals.find_differing(self._add_up(accepted), doubtful)
+        self.findings += map(_sentence, first)
+        if count > TOLD:
+            self.findings.append(f"{count:,} keys of {self.place} differ in all")
 
     def _records(self, spec: Spec, segments: list[Segment]) -> DataFrame:
         return self.sides.records(spec, segments).select(*self._columns(spec))
@@ -172,26 +164,16 @@ class TotalsCounting(PostgresCounting):
         ]
         return rows.groupBy(*sink.key).agg(*totals)
 
-    def _tell(self, cursor: Cursor, wanted: WantedTable) -> None:
-        found_so = differing(self._settings, wanted)
-        cursor.execute(found_so + SQL(" LIMIT {}").format(Literal(TOLD)))
-        self.findings += [self._sentence(row) for row in cursor.fetchall()]
-        cursor.execute(SQL("SELECT count(*) FROM ({}) d").format(found_so))
-        (found,) = cursor.fetchone() or (0,)
-        if found > TOLD:
-            self.findings.append(f"{found:,} keys of {self.place} differ in all")
 
-    def _sentence(self, row: tuple[Any, ...]) -> str:
-        key, totals = self._settings.key, self._settings.totals
-        there, expected = row[len(key) : len(key) + len(totals) + 1], row[len(key) + len(totals) + 1 :]
-        who = ", ".join(f"{name} {value}" for name, value in zip(key, row, strict=False))
-        if not there[0]:
-            return f"the totals of {who} are lost"
-        if not expected[0]:
-            return f"there are totals of {who}, of whom Kafka has no record"
-        differ = [
-            f"{name} is {ours}, but {wanted} by Kafka's records"
-            for name, ours, wanted in zip(totals, there[1:], expected[1:], strict=True)
-            if ours != wanted
-        ]
-        return f"the totals of {who} differ: {'; '.join(differ)}"
+def _sentence(one: Differing) -> str:
+    who = ", ".join(f"{name} {value}" for name, value in one.key.items())
+    if one.there is None:
+        return f"the totals of {who} are lost"
+    if one.wanted is None:
+        return f"there are totals of {who}, of whom Kafka has no record"
+    differ = [
+        f"{name} is {one.there[name]}, but {wanted} by Kafka's records"
+        for name, wanted in one.wanted.items()
+        if one.there[name] != wanted
+    ]
+    return f"the totals of {who} differ: {'; '.join(differ)}"

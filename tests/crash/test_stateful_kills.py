@@ -1,8 +1,7 @@
-"""Drivers of a stateful stream are killed with their JVM (SIGKILL), and the state is continued or made again: windows hold what
-plain arithmetic says (P6)."""
+"""Drivers of a stateful stream are killed with their JVM (SIGKILL), and the state is continued, restored or made again: windows
+hold what plain arithmetic says (P6)."""
 
-import random
-import shutil
+import itertools
 import signal
 import time
 from pathlib import Path
@@ -12,70 +11,96 @@ import pytest
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
-from tests.integration.stateful.test_recovery import FIRST, SECOND, THIRD
+from tests.integration.stateful.test_recovery import BACKUP, FIRST, NONE, SAME, SECOND, THIRD, go_on
 from tests.payments import TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
 from tests.streams import TrialStream
 
-# A snapshot of the state after every batch, and its upkeep five times a second: a kill at any time is likely to come in it.
+FILE = {**TIMED, "aggregate": WINDOWS}
+# A snapshot of the state after every batch, and its upkeep five times a second.
 BUSY_UPKEEP = (
     "--conf spark.sql.streaming.stateStore.maintenanceInterval=200ms"
     " --conf spark.sql.streaming.stateStore.minDeltasForSnapshot=1"
     " --conf spark.sql.streaming.minBatchesToRetain=2 pyspark-shell"
 )
-KILLS = 3
+FAILPOINTS = {
+    "after the state was consumed": "state.after_consumed=kill",
+    "in a batch without records": "state.after_consumed=kill@2",
+    "between the sink's commit and Spark's log": "sink.after_commit=kill",
+}
+HALF_WRITTEN = {  # Spark writes beside a file's place and renames it
+    "in the middle of a batch": ".*.changelog.*.tmp",  # what the batch changes in the state
+    "in state maintenance": ".*.zip.*.tmp",  # a snapshot of the state
+}
+LOOK_SECONDS = 0.002
+CATCH_LOOKS = 40_000  # a batch a second, with a file or two that take a few milliseconds to write
+WAYS = (SAME, BACKUP, NONE)
+IN_THE_GATE = {
+    ("in the middle of a batch", BACKUP),
+    ("in state maintenance", SAME),
+    ("in a batch without records", NONE),
+}
 
 
-@pytest.mark.thorough("state.after_consumed=kill-none", "state.after_consumed=kill@2-same", "sink.after_commit=kill-none")
-@pytest.mark.parametrize("left", ["same", "none"])
-@pytest.mark.parametrize("kill", ["state.after_consumed=kill", "state.after_consumed=kill@2", "sink.after_commit=kill"])
+@pytest.mark.parametrize(
+    ("kill", "way"),
+    [
+        pytest.param(*case, id=", ".join(case), marks=() if case in IN_THE_GATE else pytest.mark.thorough)
+        for case in itertools.product([*FAILPOINTS, *HALF_WRITTEN], WAYS)
+    ],
+)
 def test_a_killed_driver_loses_nothing_of_its_state(
-    kill: str, left: str, stack: Stack, spark: SparkSession, tmp_path: Path
+    kill: str, way: str, stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = _windows(stack, tmp_path)
+    trial = TrialStream(stack, tmp_path)
+    file = {**FILE, "sinks": windows_sink(trial.name)}
+    trial.write_file(**file)
     send(trial, FIRST)
     trial.run(spark)
     send(trial, SECOND)
-    killed = trial.start(failpoint=kill)
-    assert killed.wait(120) == -signal.SIGKILL, trial.log()
-    if left == "none":
-        shutil.rmtree(trial.checkpoints)
-    send(trial, THIRD)
-    trial.run(spark)
-    assert totals_there(trial, spark) == totals([*FIRST, *SECOND, *THIRD])
+    if kill in FAILPOINTS:
+        more: list[Event] = []
+        killed = trial.start(failpoint=FAILPOINTS[kill])
+        assert killed.wait(120) == -signal.SIGKILL, trial.log()
+    else:
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", BUSY_UPKEEP)
+        more = kill_in_the_middle_of(trial, HALF_WRITTEN[kill])
+        monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
+    go_on(trial, spark, way, **file)
+    assert totals_there(trial, spark) == totals([*FIRST, *SECOND, *more, *THIRD])
 
 
-@pytest.mark.thorough
-def test_a_driver_that_dies_while_spark_keeps_its_state_up_loses_nothing(
-    stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial, chance = _windows(stack, tmp_path), random.Random(4)  # noqa: S311 - no secret
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", BUSY_UPKEEP)
-    sent: list[Event] = []
-    for life in range(KILLS):
-        driver = trial.start()
-        until = time.monotonic() + 25 + chance.uniform(0, 8)
-        while time.monotonic() < until:
-            minute = life * 8 + chance.uniform(0, 8)
-            portion = [Event(f"e{chance.getrandbits(40):x}", f"u{n % 3}", minute, partition=n % 3) for n in range(20)]
-            portion += [Event(event.id, event.user, event.minute, partition=1) for event in sent[-20:]]
+def kill_in_the_middle_of(trial: TrialStream, half_written: str) -> list[Event]:
+    """Kills a driver while such a file is there. Returns what was sent meanwhile, so that there are batches."""
+    driver, sent = trial.start(), []
+    for look in range(CATCH_LOOKS):
+        assert driver.poll() is None, trial.log()
+        half = _half_written(trial, half_written)
+        if half and (jvm := _stands_still(driver.pid, half)):
+            jvm.kill()
+            driver.kill()
+            driver.wait(30)
+            assert all(file.exists() for file in half)
+            return sent
+        if look % 100 == 0:
+            portion = [Event(f"m{look}-{n}", f"u{n}", 29.75, partition=n) for n in range(3)]
             send(trial, portion)
             sent += portion
-            time.sleep(0.5)
-        _kill(driver.pid)
-        driver.wait(30)
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
-    trial.run(spark)
-    assert totals_there(trial, spark) == totals(sent)
+        time.sleep(LOOK_SECONDS)
+    raise AssertionError(f"no {half_written} was seen\n{trial.log()}")
 
 
-def _windows(stack: Stack, folder: Path) -> TrialStream:
-    trial = TrialStream(stack, folder)
-    trial.write_file(**TIMED, aggregate=WINDOWS, sinks=windows_sink(trial.name))
-    return trial
+def _half_written(trial: TrialStream, name: str) -> list[Path]:
+    try:
+        return list(trial.checkpoints.glob(f"c*/state/*/*/{name}"))
+    except FileNotFoundError:  # renamed while it was listed
+        return []
 
 
-def _kill(pid: int) -> None:
-    """The JVM first: it is the child of its Python."""
-    process = psutil.Process(pid)
-    for one in (*process.children(recursive=True), process):
-        one.kill()
+def _stands_still(driver: int, half: list[Path]) -> psutil.Process | None:
+    """Stops the JVM's time, and lets it go on if it was quicker: none then."""
+    jvm = next(one for one in psutil.Process(driver).children() if one.name() == "java")
+    jvm.suspend()
+    if all(file.exists() for file in half):
+        return jvm
+    jvm.resume()
+    return None

@@ -83,6 +83,11 @@ def live_through(trial: TrialStream, spark: SparkSession, kill: str, way: str, *
     send(trial, SECOND)
     with crash_at(*(KILLS | UNEVEN)[kill]), pytest.raises(FailpointReached):
         trial.run(spark)
+    go_on(trial, spark, way, **file)
+
+
+def go_on(trial: TrialStream, spark: SparkSession, way: str, **file: object) -> None:
+    """With the rest of the records, from what there is."""
     if way != SAME:
         lose_checkpoints(trial)
     send(trial, THIRD)

@@ -1,4 +1,4 @@
-"""Which windows of event time a reconciliation window is judged by, and what a table has of them at one snapshot (P7.1)."""
+"""How far back reconciliation reads the records of a stateful stream, so that it knows what the state knew (P7.11)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from include.contract.stream_spec import WINDOW_START, Aggregate
+from include.contract.stream_spec import Aggregate, Dedupe
 from jobs.known_batches import KnownBatch, KnownBatches, read_known
 from jobs.measuring import Sides
 
@@ -15,22 +15,26 @@ NOTHING_CLOSED = 0
 
 @dataclass(frozen=True)
 class Reach:
-    """Windows that begin after `after_ms`: all that hold a record of the reconciliation window, or that it may have closed."""
+    """Events after `after_ms` are judged; to judge them, also what the state remembered when the first of them came is read."""
 
     after_ms: int
     within: timedelta  # how long copies are remembered
 
     @classmethod
-    def of(cls, sides: Sides, aggregate: Aggregate, mine: DataFrame) -> "Reach":
+    def of_rows(cls, sides: Sides, dedupe: Dedupe) -> "Reach":
+        """All that may be a copy of a record of the reconciliation window."""
+        return cls(_first_late(sides) - _ms(dedupe.within), dedupe.within)
+
+    @classmethod
+    def of_windows(cls, sides: Sides, aggregate: Aggregate, mine: DataFrame) -> "Reach":
+        """All windows of event time that hold a record of the reconciliation window, or that it may have closed."""
         oldest = (mine.agg(F.min(F.unix_millis(F.timestamp_micros("_at")))).first() or [None])[0]
-        batches = sides.known.batches if sides.known else ()
-        closed = batches[0].clock.late_ms if batches else NOTHING_CLOSED
+        closed = _first_late(sides)
         before = min(closed, oldest) if oldest is not None else closed
         dedupe = sides.stream.spec.dedupe
         return cls(before - _ms(aggregate.window) - 1, dedupe.within if dedupe else timedelta(0))
 
     def read(self, sides: Sides, up_to: int) -> KnownBatches:
-        """Back to where neither a window's own events lie, nor what the state remembered when the first of them came."""
         remembered_ms = self.after_ms
 
         def is_enough(batch: KnownBatch) -> bool:
@@ -54,21 +58,10 @@ class Reach:
         return batch.newest_ms is not None and batch.newest_ms >= self.after_ms
 
 
-class DeltaResults:
-    def __init__(self, sides: Sides, aggregate: Aggregate) -> None:
-        self._sides = sides
-        self._columns = aggregate.columns
-        self.closed_ms = NOTHING_CLOSED
-
-    def known(self, reach: Reach) -> KnownBatches:
-        known = reach.read(self._sides, self._sides.window.snapshot)
-        self.closed_ms = known.batches[-1].clock.watermark_ms if known.batches else NOTHING_CLOSED
-        return known
-
-    def rows(self, after: datetime) -> DataFrame:
-        """Those of another epoch were made of another topic."""
-        is_ours = F.coalesce(F.col("_topic_epoch") == self._sides.window.epoch, F.lit(True))
-        return self._sides.table().where(is_ours & (F.col(WINDOW_START) > F.lit(after))).select(*self._columns)
+def _first_late(sides: Sides) -> int:
+    """By which the first batch of the reconciliation window judged late records."""
+    batches = sides.known.batches if sides.known else ()
+    return batches[0].clock.late_ms if batches else NOTHING_CLOSED
 
 
 def _ms(length: timedelta) -> int:
