@@ -53,7 +53,7 @@ payments: ## send payments for payment_totals to read: make payments [RECORDS=10
 
 stateful-histories: ## a hundred random histories of a stateful stream, each with a crash and the loss of its state: [HISTORIES=100]
 	$(SETUP) --dev
-	@TIDEMARK_HISTORIES=$(or $(HISTORIES),100) $(VENV) -m pytest -n 3 --dist load --timeout=3600 tests/integration/stateful/test_random_histories.py
+	@TIDEMARK_HISTORIES=$(or $(HISTORIES),100) $(VENV) -m pytest -n 3 --dist worksteal --timeout=3600 tests/integration/stateful/test_random_histories.py
 
 run: ## one stream's driver in the foreground, without Airflow: make run STREAM=x [ONCE=1] [APPROVE=...] [ACCEPT=...] [TOPIC_ID=...] [STATE=continue|restore|warm_up] [FORGET=...]
 	$(SETUP)

@@ -61,8 +61,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.session.stash.get(STACK_WITH_AIRFLOW, lambda: None)()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
-    return FileByFile(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile | None:
+    """None, so that xdist asks its own, if another way is asked for than what `-n` alone means: one long file for all workers."""
+    return FileByFile(config, log) if config.getvalue("dist") == "load" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
