@@ -72,4 +72,5 @@ def make_ground() -> Ground:
     make_known({environment.control.connection, *(each for stream in streams for each in stream.spec.connections)})
     control = ControlDatabase(read_connection(environment.control.connection))
     folder, logs = environment.home_path("drivers"), environment.home_path(*DRIVER_LOGS)
-    return Ground(environment, control, DetachedLauncher(partial(driver_command, environment), folder, logs))
+    launcher = DetachedLauncher(partial(driver_command, environment), folder, logs, environment.scratch_path())
+    return Ground(environment, control, launcher)

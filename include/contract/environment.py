@@ -98,6 +98,7 @@ class Environment(_Section):
     backups: Backups
     lake: str
     checkpoints: str
+    scratch: str
     local_stack: LocalStack | None = None
 
     def lake_path(self, *parts: str) -> str:
@@ -109,6 +110,9 @@ class Environment(_Section):
 
     def backup_path(self, *parts: str) -> Path:
         return Path(_place(self.backups.place, *parts))
+
+    def scratch_path(self) -> Path:
+        return Path(_place(self.scratch))
 
     def home_path(self, *parts: str) -> Path:
         """What every process of this deployment shares on disk beside tables: drivers' folders and logs."""

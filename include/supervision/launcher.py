@@ -19,6 +19,7 @@ from include.control.drivers import DriverProcess
 from include.processes.by_environment import find_processes, kill_processes, session_leader
 from include.processes.process_record import ProcessRecord, read_record
 from include.processes.sessions import start_detached
+from include.supervision.scratch import in_scratch, make_scratch
 
 LOG_BYTES_KEPT = 20_000_000  # a driver's log above this is moved to .1
 
@@ -55,17 +56,21 @@ class Launcher(Protocol):
 class DetachedLauncher:
     """Drivers in client mode, on this machine."""
 
-    def __init__(self, build: Callable[[str, str], Command], folder: Path, logs: Path) -> None:
+    def __init__(self, build: Callable[[str, str], Command], folder: Path, logs: Path, scratch: Path) -> None:
         self._build = build
         self._folder = folder
         self._logs = logs
+        self._scratch = (
+            scratch / socket.gethostname()
+        )  # two machines may share the disk, and neither knows who lives on the other
 
     def start(self, stream: str, launch: str) -> ProcessRecord:
         command = self._build(stream, launch)
         log, record = self._logs / launch_log(stream, launch), self._folder / f"{launch}.json"
         for folder in (log.parent, self._folder):
             folder.mkdir(parents=True, exist_ok=True)
-        environment = {**command.environment, LAUNCH_VARIABLE: launch, LOG_VARIABLE: str(log)}
+        scratch = make_scratch(self._scratch / stream, launch, lambda other: self.find(other) is not None)
+        environment = {**in_scratch(command.environment, scratch), LAUNCH_VARIABLE: launch, LOG_VARIABLE: str(log)}
         start_detached(command.arguments, environment, self._folder, log, record)
         process = read_record(record)
         if process is None:

@@ -55,7 +55,7 @@ def test_each_run_of_supervision_ends_with_a_table_and_a_verdict(kept: Supervise
 
 @pytest.mark.thorough("jvm", "python")
 @pytest.mark.parametrize("who", ["jvm", "python", "both"])
-def test_a_driver_that_is_killed_is_followed_by_another(who: str, kept: SupervisedStream) -> None:
+def test_a_driver_that_is_killed_is_followed_by_another(who: str, kept: SupervisedStream, stack: Stack) -> None:
     kept.want(running=True)  # as a person would: earlier ends are forgiven, and no pause comes before the restart
     before = kept.wait_until_driven()
     kept.send(100, bad=2)
@@ -66,6 +66,9 @@ def test_a_driver_that_is_killed_is_followed_by_another(who: str, kept: Supervis
     assert not before.is_alive()
     (end,) = [end for end in kept.ends() if end.launch == before.launch]
     assert end.exit_class is ExitClass.KILLED, end.happened
+    (scratch,) = stack.home.folder.glob(f"scratch/*/{kept.name}/*")
+    assert scratch.name == after.launch, "what the killed one left is gone"
+    assert list(scratch.glob("blockmgr-*")), "Spark writes there"
 
 
 def watch_task(stack: Stack) -> psutil.Process:

@@ -36,7 +36,7 @@ def launcher(tmp_path: Path) -> DetachedLauncher:
     def build(stream: str, launch: str) -> Command:
         return Command([sys.executable, "-c", PARENT_AND_CHILD], ENVIRONMENT)
 
-    return DetachedLauncher(build, tmp_path / "drivers", tmp_path / "logs")
+    return DetachedLauncher(build, tmp_path / "drivers", tmp_path / "logs", tmp_path / "scratch")
 
 
 def recorded(process: ProcessRecord, host: str | None = None) -> DriverProcess:
@@ -87,8 +87,23 @@ def test_a_driver_is_nobodys_child(launcher: DetachedLauncher, launch: str) -> N
     assert psutil.Process(process.pid).ppid() != os.getpid()
 
 
+def test_what_a_killed_driver_has_left_goes_with_the_next_start_and_what_a_living_one_has_stays(
+    launcher: DetachedLauncher, launch: str, tmp_path: Path
+) -> None:
+    of_stream = tmp_path / "scratch" / socket.gethostname() / "orders"
+    of_the_dead = of_stream / "killed" / "spark-1" / "StateStoreId"
+    of_the_dead.mkdir(parents=True)
+    launcher.start("orders", launch)
+    assert list(of_stream.iterdir()) == [of_stream / launch]
+    other = uuid.uuid4().hex
+    launcher.start("orders", other)
+    assert set(of_stream.iterdir()) == {of_stream / launch, of_stream / other}
+    launcher.kill(other)
+
+
 def test_nothing_secret_is_on_its_command_line(tmp_path: Path, launch: str) -> None:
-    launcher = DetachedLauncher(lambda *_: Command(["sleep", "60"], {**ENVIRONMENT, "PASSWORD": "hidden"}), tmp_path, tmp_path)
+    command = Command(["sleep", "60"], {**ENVIRONMENT, "PASSWORD": "hidden"})
+    launcher = DetachedLauncher(lambda *_: command, tmp_path, tmp_path, tmp_path)
     process = launcher.start("orders", launch)
     time.sleep(0.1)
     assert b"hidden" not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
