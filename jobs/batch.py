@@ -5,25 +5,25 @@ and counted in one pass, but nobody sees them yet; P3.3 bad records are quaranti
 sink, by name: rows, ledger and the moved tidemark (P3.5) are committed at once, and the topic is the same before and after.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from include.checkpoints.spark_log import BatchRange, read_range
 from include.contract.catalog import Stream
 from include.contract.exit_class import ExitClass, StreamFailure
 from include.tidemarks.note import EventClock, LedgerLine, Tidemark
 from include.topics.topic import Topic
-from jobs.counting import FATES, FATES_WITH_STATE, Bounds, CountedBefore, Counting, Refusal, check_rows, refused_by
+from jobs.batch_content import Content, Records
+from jobs.counting import Bounds, CountedBefore, Counting, Refusal, check_rows
 from jobs.exits import classify
 from jobs.failpoints import Failpoint, reach
 from jobs.kept_rows import kept
 from jobs.poison import PoisonSearch
-from jobs.sink import NOTHING, ConflictLost, OnceMore, OpenBatch, PutsIn, Sink
+from jobs.sink import ConflictLost, OnceMore, OpenBatch, PutsIn, Sink
 from jobs.take_over import TakenStream
 from jobs.topic_watch import TopicWatch
 from jobs.transform import RAW
@@ -41,19 +41,6 @@ class StraddlesTidemark(StreamFailure):
     """A stateful batch that a sink has in part. Only a wrong checkpoint leads here."""
 
     exit_class = ExitClass.CHECKPOINT_DAMAGE
-
-
-@dataclass(frozen=True)
-class BatchState:
-    """What a stateful stream's batch has besides its records."""
-
-    clock: EventClock
-    rows: DataFrame  # slim, with every fate, kept by the caller
-    lines: Mapping[int, LedgerLine]  # per partition, what became of its records
-    results: DataFrame | None = None  # of windows, kept by the caller
-
-    def kept_rows(self) -> AbstractContextManager[DataFrame]:
-        return nullcontext(self.rows)
 
 
 @dataclass(frozen=True)
@@ -80,11 +67,13 @@ class Delivery:
     def deliver(self, rows: DataFrame, batch: int) -> Delivered:
         return self.deliver_range(rows, batch, read_range(self._checkpoint, batch, self._stream.spec.source.topic))  # P3.1
 
-    def deliver_range(self, rows: DataFrame, number: int, span: BatchRange, state: BatchState | None = None) -> Delivered:
-        """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others; `state`: of a stateful stream."""
-        behind = self.behind(span, state.clock if state else None)
-        with state.kept_rows() if state else _kept_for(behind, rows) as slim, ExitStack() as held:
-            batch = _Batch(number, span, slim, self._lowest(span), tuple(_refusals(behind, span, state)), held, state)
+    def deliver_range(self, rows: DataFrame, number: int, span: BatchRange, content: Content | None = None) -> Delivered:
+        """`rows` are `rows_of` the records of `span` (P3.2), all of them and no others; `content`: what sinks get of a stateful
+        stream, or else these."""
+        behind = self.behind(span, content.clock if content else None)
+        with nullcontext(content) if content else _kept_for(behind, rows) as given, ExitStack() as held:
+            refusals = tuple(refusal for sink in behind for refusal in given.refusals(sink, span))
+            batch = _Batch(number, span, given, self._lowest(span), refusals, held)
             prepared = self._prepare_all(behind, batch)
             for one in prepared:
                 if refused := one.counting.refused:  # P3.3
@@ -141,17 +130,12 @@ class Delivery:
             open_batch = sink.open_batch()
         if isinstance(open_batch, PutsIn):
             batch.held.callback(open_batch.give_up)
-        clock = batch.state.clock if batch.state else None
-        moved = sink.tidemark.raised_to(sink.generation.number, batch.number, batch.span.ends, self._names, clock)  # P3.5
+        moved = sink.tidemark.raised_to(  # P3.5
+            sink.generation.number, batch.number, batch.span.ends, self._names, batch.content.clock
+        )
         refusals = (Refusal(None, f"{batch.lowest.of_records()} AND _bad"), *batch.refusals) if counts_refusals else ()
-        counting = self._counting(sink, batch, refusals)
+        counting = batch.content.counted(sink, batch.span, batch.lowest, refusals)
         return _Prepared(sink, open_batch, moved, counting, counts_refusals, turn)
-
-    def _counting(self, sink: Sink, batch: "_Batch", refusals: tuple[Refusal, ...]) -> Counting | CountedBefore:
-        bounds = Bounds.of(batch.span, sink.tidemark.offsets)
-        if batch.state is not None and batch.state.results is not None:
-            return CountedBefore(bounds, batch.state.lines, refusals)
-        return Counting(bounds, batch.lowest, sink.refuses, refusals, FATES_WITH_STATE if batch.state else FATES)
 
     def _write(self, one: "_Prepared", batch: "_Batch") -> None:
         with _named(one.sink):
@@ -162,7 +146,7 @@ class Delivery:
                 if classify(error) is not ExitClass.POISON:
                     raise
                 raise self._poison.find(one.counting.bounds.ranges, error) from error
-            check_rows(written, batch.rows_for(one.counting), one.sink.sink)
+            check_rows(written, one.counting.expected, one.sink.sink)
             reach(Failpoint.IN_WRITE)
             self.check_topic()
 
@@ -214,17 +198,10 @@ class _Batch:
 
     number: int
     span: BatchRange
-    rows: DataFrame  # without the raw parts of the records
+    content: Content
     lowest: Bounds  # what the hindmost sink lacks
     refusals: tuple[Refusal, ...]
     held: ExitStack  # what is to be given up at the end, if it was not committed
-    state: BatchState | None = None
-
-    def rows_for(self, counting: Counting | CountedBefore) -> int:
-        """How many a sink has to take."""
-        if self.state is not None and self.state.results is not None:
-            return self.state.clock.results or 0
-        return sum(line.delivered for line in counting.ledger())
 
 
 @dataclass(frozen=True)
@@ -248,20 +225,12 @@ class _Prepared:
                 self.open_batch.finish()
 
 
-def _refusals(sinks: list[Sink], span: BatchRange, state: BatchState | None) -> Iterator[Refusal]:
-    """Results have a key: a record without one is quarantined."""
-    if state is not None and state.results is not None:
-        return
-    for sink in sinks:
-        if sink.refuses != NOTHING:
-            bounds, fates = Bounds.of(span, sink.tidemark.offsets), FATES_WITH_STATE if state else FATES
-            yield refused_by(bounds, sink.sink, sink.refuses, sink.why_it_refuses, fates)
-
-
-def _kept_for(sinks: list[Sink], rows: DataFrame) -> AbstractContextManager[DataFrame]:
+@contextmanager
+def _kept_for(sinks: list[Sink], rows: DataFrame) -> Iterator[Content]:
     """With several sinks the rows are made once: each of them gets the same."""
     slim = rows.drop(*RAW)
-    return kept(slim) if len(sinks) > 1 else nullcontext(slim)
+    with kept(slim) if len(sinks) > 1 else nullcontext(slim) as there:
+        yield Records(there)
 
 
 @contextmanager
@@ -275,34 +244,8 @@ def _named(sink: Sink) -> Iterator[None]:
 
 
 def _rows_for(one: _Prepared, batch: _Batch) -> DataFrame:
-    if batch.state is not None and batch.state.results is not None:
-        return as_results(batch.state.results, one.sink, one.moved)
-    assert isinstance(one.counting, Counting)  # noqa: S101 - what is counted before comes with results
-    return _as_rows(one.counting.drop_and_count(batch.rows), one.sink, one.moved)
-
-
-def as_results(results: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
-    """A result comes of many records: it has no coordinates of its own."""
-    ours = {
-        "_topic_epoch": F.lit(moved.epoch).cast("int"),
-        "_generation": F.lit(moved.generation).cast("bigint"),
-        "_batch_id": F.lit(moved.batch).cast("bigint"),
-        "_partition": F.lit(None).cast("int"),
-        "_offset": F.lit(None).cast("bigint"),
-        "_kafka_timestamp": F.lit(None).cast("timestamp"),
-        "_tombstone": F.lit(False),
-    }
-    return results.withColumns(ours).withColumns(sink.derived).select(*sink.columns)
-
-
-def _as_rows(delivered: DataFrame, sink: Sink, moved: Tidemark) -> DataFrame:
-    ours = {
-        "_topic_epoch": F.lit(moved.epoch).cast("int"),
-        "_generation": F.lit(moved.generation).cast("bigint"),
-        # Not a number that is written into generated code, see Bounds.of_records.
-        "_batch_id": F.expr(f"get(array_repeat({moved.batch:d}L, {max(moved.offsets) + 1:d}), _partition)"),
-    }
-    return delivered.withColumns({**ours, **sink.derived}).select(*sink.columns)
+    rows = one.counting.to_write().withColumns(batch.content.own_columns(one.moved))
+    return rows.withColumns(one.sink.derived).select(*one.sink.columns)
 
 
 def _summary(batch: int, span: BatchRange, ledgers: list[list[LedgerLine]]) -> Delivered:

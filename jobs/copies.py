@@ -34,19 +34,19 @@ def delivered_again(mine: DataFrame, delivered: DataFrame, within: timedelta) ->
 
 
 def with_choice(good: DataFrame, within: timedelta, certain_from: int = 0, forgotten_ms: int | None = None) -> DataFrame:
-    """Adds `_passes` to one of the copies of each record, and `_doubtful` to all of those of which it cannot be told whether this
-    one, or only this one, has passed: they lie further apart than `within`, or began before what is known or up to what was
-    forgotten."""
-    of_a_key = Window.partitionBy("_copy_of")
-    lowest, highest = F.min("_at").over(of_a_key), F.max("_at").over(of_a_key)
+    """Adds `_passes` to the first of the copies of each record, and `_doubtful` to a later one of which it cannot be told whether
+    it has passed too: it and those before it lie further apart than `within`, or they began before what is known or up to what
+    was forgotten. What came after a copy decides nothing about it."""
+    in_order = Window.partitionBy("_copy_of").orderBy("_batch", "_at", *PLACE)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lowest, highest = F.min("_at").over(so_far), F.max("_at").over(so_far)
     is_doubtful = (
         (highest - lowest > F.lit(micros(within)))
-        | (F.min("_batch").over(of_a_key) < F.lit(certain_from))
+        | (F.min("_batch").over(so_far) < F.lit(certain_from))
         | (lowest <= F.lit(forgotten_ms * 1000 if forgotten_ms is not None else -(2**63)))
     )
-    has_copies = F.count("*").over(of_a_key) > 1
-    is_first = F.row_number().over(of_a_key.orderBy("_batch", "_at", *PLACE)) == 1
-    return good.withColumns({"_passes": is_first, "_doubtful": has_copies & is_doubtful})
+    is_first = F.row_number().over(in_order) == 1
+    return good.withColumns({"_passes": is_first, "_doubtful": ~is_first & is_doubtful})
 
 
 def _remembered(records: DataFrame, copies: DataFrame, within: timedelta, more: Column | None = None) -> DataFrame:

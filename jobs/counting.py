@@ -71,6 +71,7 @@ class Counting:
 
     def __init__(
         self,
+        rows: DataFrame,
         bounds: Bounds,
         lowest: Bounds,
         refuses: str = NOTHING,
@@ -78,15 +79,16 @@ class Counting:
         fates: Mapping[str, str] = FATES,
     ) -> None:
         self.bounds = bounds
+        self._rows = rows
         self._fates = fates
         self._lowest = lowest
         self._refuses = refuses
         self._refusals = refusals
         self._observation = Observation()
 
-    def drop_and_count(self, rows: DataFrame) -> DataFrame:
+    def to_write(self) -> DataFrame:
         """Drops what lies below the sink's tidemark, what is bad, filtered or refused, and counts all of it."""
-        lacking = rows.withColumn(LACKING, F.expr(self.bounds.of_records()))
+        lacking = self._rows.withColumn(LACKING, F.expr(self.bounds.of_records()))
         is_delivered = f"{LACKING} AND {_none_of(self._fates)} AND NOT ({self._refuses})"
         return lacking.observe(self._observation, *self._counts()).where(is_delivered).drop(LACKING)
 
@@ -101,6 +103,10 @@ class Counting:
                 f"rejected_{number}": f"{here} AND {_none_of(self._fates)} AND ({self._refuses})",
             }
         return [F.expr(f"count_if({condition})").alias(name) for name, condition in wanted.items()]
+
+    @property
+    def expected(self) -> int:
+        return sum(line.delivered for line in self.ledger())
 
     @property
     def read_above_lowest(self) -> int:
@@ -127,10 +133,17 @@ class Counting:
 class CountedBefore:
     """In the place of `Counting`, where results are written and not records: these were counted already, for all sinks alike."""
 
-    def __init__(self, bounds: Bounds, lines: Mapping[int, LedgerLine], refusals: Sequence[Refusal] = ()) -> None:
+    def __init__(
+        self, rows: DataFrame, expected: int, bounds: Bounds, lines: Mapping[int, LedgerLine], refusals: Sequence[Refusal] = ()
+    ) -> None:
+        self.expected = expected
         self.bounds = bounds
+        self._rows = rows
         self._lines = lines
         self._refusals = refusals
+
+    def to_write(self) -> DataFrame:
+        return self._rows
 
     @property
     def read_above_lowest(self) -> int:

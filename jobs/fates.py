@@ -50,7 +50,7 @@ def with_lateness(rows: DataFrame, stream: Stream, late_ms: int) -> DataFrame:
     return came_late.withColumns(refused).withColumn("_late", F.lit(False))
 
 
-def with_duplicates(rows: DataFrame, survivors: DataFrame) -> DataFrame:
+def mark_duplicates(rows: DataFrame, survivors: DataFrame) -> DataFrame:
     """`survivors`: the coordinates that came out of dedupe."""
     survived = survivors.withColumn("_survived", F.lit(True))
     found = rows.join(survived, [*PLACE], "left").withColumn("_survived", F.coalesce("_survived", F.lit(False)))

@@ -58,6 +58,16 @@ def find_spec(spark: SparkSession, control: ControlDatabase, stream: Stream, wan
     return Spec(spark, stream) if wanted in ("", spec_hash(stream)) else None
 
 
+def as_made(stream: Stream, groups: Iterable[Group]) -> Stream | None:
+    """By which file a window of these groups is judged: the present one, or, where that has another dedupe, window or row by now,
+    the one of that time. None: by one there is none, for a state is of one file."""
+    made_by = {state_hash(group.spec.stream): group.spec.stream for group in groups}
+    is_of_state = stream.spec.is_stateful or any(one.spec.is_stateful for one in made_by.values())
+    if not is_of_state or not made_by or set(made_by) == {state_hash(stream)}:
+        return stream
+    return next(iter(made_by.values())) if len(made_by) == 1 else None
+
+
 def of_one_state(spark: SparkSession, control: ControlDatabase, stream: Stream, hashes: Iterable[str]) -> str | None:
     """Why the batches of these specs cannot be told to be of one state; None if they are."""
     specs = {wanted: find_spec(spark, control, stream, wanted) for wanted in sorted(hashes)}

@@ -13,7 +13,7 @@ from include.topics.topic import TopicMissing, TopicState
 from jobs.chosen_copies import choose_copies
 from jobs.kafka.recount import OutputCounting
 from jobs.known_batches import batches_of
-from jobs.made_by import Group, find_groups
+from jobs.made_by import OTHER_STATE, Group, as_made, find_groups
 from jobs.measuring import Sides
 from jobs.postgres.recount import KeyedCounting
 from jobs.postgres.recount_totals import TotalsCounting
@@ -32,19 +32,15 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
     state = _state(sides)
     compacted = sides.topic.is_compacted() if state else False
     not_recounted = _out_of_reach(sides, state, segments)
-    if sides.stream.spec.is_stateful:
-        sides = replace(sides, known=batches_of(sides.place, sides.window))
-        not_recounted = out_of_reach_of_state(segments, not_recounted, compacted=compacted)
     known = [one for one in segments if one.partition not in not_recounted]
     groups, unknown = find_groups(sides.spark, control, sides.stream, known)
-    not_recounted |= unknown
+    sides, not_recounted = _as_its_state(sides, groups, segments, not_recounted | unknown, compacted=compacted)
     with ExitStack() as until:
-        copies = choose_copies(sides, groups, state, control, until)
+        copies = choose_copies(sides, _without(groups, not_recounted), state, control, until)
         not_recounted |= copies.not_judged
         counts = _counts(copies.sides, compacted=compacted)
-        for group in groups:
-            if within_reach := [one for one in group.segments if one.partition not in not_recounted]:
-                counts.count(Group(group.spec, within_reach))
+        for group in _without(groups, not_recounted):
+            counts.count(group)
         not_recounted |= counts.finish(state, control)
     return Measured(
         counted=counts.counted,
@@ -52,13 +48,32 @@ def recount(sides: Sides, control: ControlDatabase) -> Measured:
         compacted=compacted,
         keys=counts.keys,
         distinct_keys=counts.distinct_keys,
-        duplicates=counts.duplicates if copies.duplicates is None else copies.duplicates,
+        duplicates=counts.duplicates if copies.duplicates is None else copies.in_partitions(counts.counted),
         waiting=_waiting(sides, state),
         newest_ms=counts.newest_ms,
         measured_ms=int(time.time() * 1000),
         differences=tuple(counts.differences),
         findings=tuple(counts.findings),
     )
+
+
+def _as_its_state(
+    sides: Sides, groups: list[Group], segments: list[Segment], not_recounted: dict[int, str], *, compacted: bool
+) -> tuple[Sides, dict[int, str]]:
+    """By the dedupe and the windows by which the records were judged, which the file of today may have changed."""
+    stream = as_made(sides.stream, groups)
+    if stream is None:
+        return sides, {one.partition: OTHER_STATE for one in segments}
+    sides = replace(sides, stream=stream)
+    if not stream.spec.is_stateful:
+        return sides, not_recounted
+    known = batches_of(sides.place, sides.window)
+    return replace(sides, known=known), out_of_reach_of_state(segments, not_recounted, compacted=compacted)
+
+
+def _without(groups: list[Group], not_recounted: dict[int, str]) -> list[Group]:
+    left = [Group(one.spec, [each for each in one.segments if each.partition not in not_recounted]) for one in groups]
+    return [one for one in left if one.segments]
 
 
 def _counts(sides: Sides, *, compacted: bool) -> WindowCounts:

@@ -14,7 +14,7 @@ from jobs.recount_windows import ResultCounting, ResultTable
 from jobs.window_counts import WindowCounts
 
 COMPACTED = "the topic is compacted: Kafka does not have every record of which the state was made"
-ELSEWHERE = "copies of its records may lie in partition {partition}, of which Kafka cannot tell"
+ELSEWHERE = "copies of its records may lie in partition {partition}, which cannot be counted again"
 
 
 def stateful_counts(sides: Sides) -> WindowCounts | None:

@@ -8,6 +8,7 @@ it as its state remembered copies. 3. One copy of each record that was not late.
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
+from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -70,9 +71,9 @@ class ResultCounting(WindowCounts):
         return dict.fromkeys(self._partitions, why) if why else {}
 
     def _records(self) -> DataFrame:
-        """All groups have the same rows: see `PastRecords.why_not`."""
-        spec, segments = self._groups[0].spec, [one for group in self._groups for one in group.segments]
-        return self.sides.records(spec, segments).withColumn("_at", event_micros(spec))
+        """All groups have the same columns (see `as_made`), but perhaps not the same policy for late records."""
+        of_each = (self.sides.records(one.spec, one.segments).withColumn("_at", event_micros(one.spec)) for one in self._groups)
+        return reduce(DataFrame.unionByName, of_each)
 
     def _count(self, records: DataFrame) -> None:
         self.add(

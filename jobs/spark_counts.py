@@ -2,12 +2,12 @@
 before any sink commits. The same numbers stand in the query's progress afterwards.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from jobs.last_execution import last_execution, nodes
 from jobs.stateful_frame import SURVIVORS
 
 LATE, DUPLICATES = "numRowsDroppedByWatermark", "numDroppedDuplicateRows"
@@ -21,10 +21,8 @@ class SparkCounts:
 
 
 def read_counts(spark: SparkSession, query: str) -> SparkCounts:
-    """`query`: by name; this thread is in one of its batches."""
-    running = next(one for one in spark.streams.active if one.name == query)
-    execution: Any = running._jsq.streamingQuery().lastExecution()
-    metrics = [node.metrics() for node in _nodes(execution.executedPlan())]
+    execution = last_execution(spark, query)
+    metrics = [node.metrics() for node in nodes(execution.executedPlan())]
     late, duplicates = (sum(one.apply(name).value() for one in metrics if one.contains(name)) for name in (LATE, DUPLICATES))
     return SparkCounts(_survivors(execution), int(late), int(duplicates))
 
@@ -38,10 +36,3 @@ def _survivors(execution: Any) -> dict[int, int]:
         one = bins.apply(index)
         found[int(one.get(0))] = found.get(int(one.get(0)), 0) + int(one.get(1))
     return found
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _nodes(children.apply(index))

@@ -2,7 +2,6 @@
 progress, but of this batch and not of the one before. Asked when the batch was consumed in full; changes nothing.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 from include.contract.stream_spec import StreamSpec
 from include.control.state_health import OperatorState, StateHealth
 from include.tidemarks.note import EventClock
+from jobs.last_execution import last_execution, nodes
 
 WRITES_STATE = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
 ON_DISK, DUPLICATES = "rocksdbSstFileSize", "numDroppedDuplicateRows"
@@ -43,10 +43,9 @@ class StateSaid:
 
 
 def ask_state(spark: SparkSession, query: str, spec: StreamSpec) -> StateSaid:
-    """`query`: by name; this thread is in one of its batches."""
-    running = next(one for one in spark.streams.active if one.name == query)
-    plan = running._jsq.streamingQuery().lastExecution().executedPlan()
-    told = [node.getProgress() for node in _stateful_nodes(spark, plan)]
+    gateway: Any = spark.sparkContext._gateway
+    plan = nodes(last_execution(spark, query).executedPlan())
+    told = [node.getProgress() for node in plan if is_instance_of(gateway, node, WRITES_STATE)]
     late = sum(int(one.numRowsDroppedByWatermark()) for one in told)
     dropped = Dropped(late, sum(_custom(one, DUPLICATES) for one in told), by_window=spec.dedupe is None)
     return StateSaid(tuple(_operator(one) for one in reversed(told)), dropped)
@@ -60,13 +59,3 @@ def _operator(told: Any) -> OperatorState:
 def _custom(told: Any, name: str) -> int:
     """A metric that only some operators have."""
     return int(told.customMetrics().getOrDefault(name, 0))
-
-
-def _stateful_nodes(spark: SparkSession, plan: Any) -> Iterator[Any]:
-    """The last operator of the stream first."""
-    gateway: Any = spark.sparkContext._gateway
-    if is_instance_of(gateway, plan, WRITES_STATE):
-        yield plan
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _stateful_nodes(spark, children.apply(index))

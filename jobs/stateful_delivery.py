@@ -15,9 +15,10 @@ from include.contract.catalog import Stream
 from include.contract.stream_spec import WINDOW_START
 from include.tidemarks.note import EventClock
 from include.topics.topic import Topic
-from jobs.batch import BatchState, Delivered, Delivery
+from jobs.batch import Delivered, Delivery
+from jobs.batch_content import Records, Results
 from jobs.failpoints import Failpoint, reach
-from jobs.fates import Fates, check_with_spark, count_fates, with_duplicates, with_lateness
+from jobs.fates import Fates, check_with_spark, count_fates, mark_duplicates, with_lateness
 from jobs.kept_rows import kept
 from jobs.source import read_records
 from jobs.spark_counts import read_counts
@@ -57,16 +58,13 @@ class StatefulDelivery:
         self, batch: int, span: BatchRange, clock: EventClock, rows: DataFrame, out: DataFrame, results: int
     ) -> Delivered:
         spark_says, is_of_windows = read_counts(self._spark, self._query), self._stream.spec.aggregate is not None
-        fated = rows if is_of_windows else with_duplicates(rows, out)
+        fated = rows if is_of_windows else mark_duplicates(rows, out)
         with kept(fated.drop(*RAW)) as slim:
             fates = count_fates(slim, self._stream, spark_says)
             check_with_spark(fates, slim, self._stream, clock.late_ms, spark_says)  # 3
-            written = self._not_forgotten(out) if is_of_windows else None
-            if written is not None and self._forgotten_ms is not None:
-                results = written.count()
-            told = self._clock(clock, fates, results if is_of_windows else None)
-            state = BatchState(told, slim, fates.lines, written)
-            done = self._delivery.deliver_range(fated, batch, span, state)  # 4
+            told = self._clock(clock, fates)
+            content = self._results(out, results, told, fates) if is_of_windows else Records(slim, told)
+            done = self._delivery.deliver_range(fated, batch, span, content)  # 4
             self._highest_ms = told.highest_ms or 0
             return done
 
@@ -76,14 +74,15 @@ class StatefulDelivery:
         late = read_planned(self._checkpoint, batch - 1, topic).watermark_ms if batch else 0
         return read_planned(self._checkpoint, batch, topic).watermark_ms, late
 
-    def _clock(self, clock: EventClock, fates: Fates, results: int | None) -> EventClock:
+    def _clock(self, clock: EventClock, fates: Fates) -> EventClock:
         highest = max([self._highest_ms, *fates.newest_ms.values()])
-        told = {"highest_ms": highest, "newest_ms": fates.newest_ms, "results": results, "forgotten_ms": self._forgotten_ms}
+        told = {"highest_ms": highest, "newest_ms": fates.newest_ms, "forgotten_ms": self._forgotten_ms}
         return clock.model_copy(update=told)
 
-    def _not_forgotten(self, results: DataFrame) -> DataFrame:
+    def _results(self, out: DataFrame, count: int, clock: EventClock, fates: Fates) -> Results:
         """A window that began before the state did keeps the value that it has (P6.3)."""
-        named = results.withColumn("_topic", F.lit(self._topic.name))
-        if self._forgotten_ms is None:
-            return named
-        return named.where(F.col(WINDOW_START) > F.lit(datetime.fromtimestamp(self._forgotten_ms / 1000, UTC)))
+        rows = out.withColumn("_topic", F.lit(self._topic.name))
+        if self._forgotten_ms is not None:
+            rows = rows.where(F.col(WINDOW_START) > F.lit(datetime.fromtimestamp(self._forgotten_ms / 1000, UTC)))
+            count = rows.count()
+        return Results(rows, count, fates.lines, clock.model_copy(update={"results": count}))

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from include.contract.catalog import Stream
 from include.contract.stream_spec import WINDOW_END, WINDOW_START, Aggregate, Dedupe, StreamSpec
@@ -70,19 +71,27 @@ def late_groups(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate, late_ms
 
 def results_of(rows: DataFrame, spec: StreamSpec, aggregate: Aggregate) -> DataFrame:
     """Of a stream's rows; or, without any state, of all rows of a frame at once."""
-    grouped = rows.groupBy(_window(watermark_of(spec).event_time, aggregate), *aggregate.key).agg(*_values(aggregate))
+    values = _values(aggregate, rows.schema)
+    grouped = rows.groupBy(_window(watermark_of(spec).event_time, aggregate), *aggregate.key).agg(*values)
     ends = [F.col("_window.start").alias(WINDOW_START), F.col("_window.end").alias(WINDOW_END)]
     return grouped.select(*aggregate.key, *ends, *aggregate.values)
 
 
-def _values(aggregate: Aggregate) -> list[Column]:
+def _values(aggregate: Aggregate, rows: StructType) -> list[Column]:
     return [
         *(F.sum(name).alias(name) for name in aggregate.sum),
         *([F.count("*").alias(aggregate.count)] if aggregate.count else []),
         *(F.min(name).alias(f"{name}_min") for name in aggregate.min),
         *(F.max(name).alias(f"{name}_max") for name in aggregate.max),
-        *(F.avg(name).alias(f"{name}_avg") for name in aggregate.avg),
+        *(_average(rows[name]).alias(f"{name}_avg") for name in aggregate.avg),
     ]
+
+
+def _average(field: StructField) -> Column:
+    """Spark adds whole numbers up as doubles for it: beyond 2^53 its last digits depend on the order of the records."""
+    if isinstance(field.dataType, DecimalType):
+        return F.avg(field.name)
+    return F.try_divide(F.sum(F.col(field.name).cast("decimal(20,0)")).cast("double"), F.count(field.name))
 
 
 def _window(event_time: str, aggregate: Aggregate) -> Column:

@@ -56,7 +56,7 @@ def needs_airflow(nodeid: str) -> bool:
 @pytest.hookimpl(trylast=True)  # what the last of them leaves is cleared away by then
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Airflow takes a third of a core while it only waits: after the last test that needs it, it is stopped."""
-    has_them_together = hasattr(item.config, "workerinput")  # see FileByFile
+    has_them_together = item.config.getoption("dist") == "load" and hasattr(item.config, "workerinput")  # see FileByFile
     if has_them_together and needs_airflow(item.nodeid) and nextitem is not None and not needs_airflow(nextitem.nodeid):
         item.session.stash.get(STACK_WITH_AIRFLOW, lambda: None)()
 

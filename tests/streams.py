@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -100,6 +100,16 @@ class TrialStream:
     def make_topic(self) -> None:
         admin = self.admin()
         admin.create_topics([NewTopic(self.name, self.partitions, 1, config=self.topic_settings)])[self.name].result(15)
+
+    def configure(self, topic: str, **settings: str) -> None:
+        """`cleanup_policy="compact"` sets `cleanup.policy`."""
+        entries = [
+            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        admin = self.admin()
+        admin.incremental_alter_configs([resource])[resource].result(15)
 
     def remake_topic(self) -> None:
         self.delete_topic()

@@ -58,25 +58,22 @@ def _payments() -> Make:
 
 
 def _payment(user: str, chance: random.Random) -> bytes:
-    if chance.random() < 0.001:
-        return b'{"event_id": "cut off in the mid'
-    payment = {
+    return _sent(_paid(user, chance), chance)
+
+
+def _order(user: str, chance: random.Random) -> bytes:
+    order = _paid(user, chance) | {"note": chance.choice([None, "leave it at the door", "a gift"])}
+    return _sent(order | {"amount": 0} if chance.random() < 0.02 else order, chance)
+
+
+def _paid(user: str, chance: random.Random) -> dict[str, object]:
+    return {
         "event_id": str(uuid.UUID(int=chance.getrandbits(128))),
         "user_id": user,
         "amount": chance.randrange(1, 100_000) / 100,
         "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    return json.dumps(payment).encode()
 
 
-def _order(user: str, chance: random.Random) -> bytes:
-    if chance.random() < 0.001:
-        return b'{"event_id": "cut off in the mid'
-    order = {
-        "event_id": str(uuid.UUID(int=chance.getrandbits(128))),
-        "user_id": user,
-        "amount": 0 if chance.random() < 0.02 else chance.randrange(1, 100_000) / 100,
-        "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "note": chance.choice([None, "leave it at the door", "a gift"]),
-    }
-    return json.dumps(order).encode()
+def _sent(event: dict[str, object], chance: random.Random) -> bytes:
+    return b'{"event_id": "cut off in the mid' if chance.random() < 0.001 else json.dumps(event).encode()

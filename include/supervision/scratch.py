@@ -18,6 +18,7 @@ def make_scratch(of_stream: Path, launch: str, lives: Callable[[str], bool]) -> 
 
 
 def in_scratch(environment: dict[str, str], scratch: Path) -> dict[str, str]:
-    """For spark-submit in client mode. Who sets Spark's own SPARK_LOCAL_DIRS has chosen another place for all but a few files."""
-    option = f'-Djava.io.tmpdir="{scratch}"'
-    return {**environment, "SPARK_SUBMIT_OPTS": f"{environment.get('SPARK_SUBMIT_OPTS', '')} {option}".strip()}
+    """For spark-submit in client mode. Spark takes its own place by a variable that, unlike its others, may have a comma."""
+    quoted = str(scratch).replace("\\", "\\\\").replace('"', '\\"')
+    options = f'{environment.get("SPARK_SUBMIT_OPTS", "")} -Djava.io.tmpdir="{quoted}"'
+    return {**environment, "SPARK_EXECUTOR_DIRS": str(scratch), "SPARK_SUBMIT_OPTS": options.strip()}

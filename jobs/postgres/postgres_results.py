@@ -47,7 +47,8 @@ class PostgresResults:
         there = columns_there(self._cursor, wanted)
         if missing := [name for name in (*key, *values) if name not in there]:
             return [f"{self._place} has no column {', '.join(missing)}"]
-        rows = SQL("(SELECT * FROM {} WHERE {} > {} AND _topic_epoch = {})").format(
+        # Rows of another epoch were made of another topic; one without an epoch is a stranger's.
+        rows = SQL("(SELECT * FROM {} WHERE {} > {} AND coalesce(_topic_epoch = {}, true))").format(
             wanted.name, Identifier(WINDOW_START), Literal(after), Literal(self._sides.window.epoch)
         )
         compared = ValuesByKey(self._cursor, rows, key, values, there)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from include.local_stack.stack import Stack
 from tests.integration.stateful.test_recovery import BACKUP, FIRST, NONE, SAME, SECOND, THIRD, go_on
 from tests.payments import TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
+from tests.running import wait_for
 from tests.streams import TrialStream
 
 FILE = {**TIMED, "aggregate": WINDOWS}
@@ -92,8 +93,17 @@ def _caught(driver: int, folders: list[Path], half_written: str) -> Path | None:
         for file in (file for folder in folders for file in folder.glob(half_written)):
             jvm = next(one for one in psutil.Process(driver).children() if one.name() == "java")
             jvm.suspend()
+            wait_for("all its threads to stand still", lambda pid=jvm.pid: _stands_still(pid))
             if file.exists():
                 jvm.kill()
                 return file
             jvm.resume()
     return None
+
+
+def _stands_still(pid: int) -> bool:
+    """What a thread is doing in the kernel it does to its end."""
+    try:
+        return all("State:\tT" in (thread / "status").read_text() for thread in Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):  # that was its end
+        return False

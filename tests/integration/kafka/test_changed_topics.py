@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
@@ -48,16 +47,6 @@ def delete(stream: OutputStream, *names: str) -> None:
 def make_anew(stream: OutputStream, name: str, partitions: int) -> None:
     admin = stream.admin()
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(15)
-
-
-def configure(stream: OutputStream, topic: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-    admin = stream.admin()
-    admin.incremental_alter_configs([resource])[resource].result(15)
 
 
 def test_an_output_topic_that_is_gone_stays_gone(stream: OutputStream, spark: SparkSession) -> None:
@@ -153,7 +142,7 @@ def test_more_source_partitions_than_partitions_of_marks_share_them(stream: Outp
 def test_tidemarks_that_were_compacted_are_still_true(stream: OutputStream, spark: SparkSession) -> None:
     """Of a partition's marks the newest stays; the commits of the log all stay, each has a key of its own."""
     name = f"{stream.output}.tidemarks"
-    configure(stream, name, **QUICKLY_COMPACTED)
+    stream.configure(name, **QUICKLY_COMPACTED)
     for _ in range(3):
         stream.send(30)
         stream.run(spark)

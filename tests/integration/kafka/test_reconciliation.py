@@ -14,7 +14,7 @@ from include.control.windows import Verdict
 from include.local_stack.stack import Stack
 from include.tidemarks import kafka_log, kafka_records
 from tests.integration.kafka.executors import patched_workers
-from tests.integration.kafka.test_changed_topics import QUICKLY_COMPACTED, configure
+from tests.integration.kafka.test_changed_topics import QUICKLY_COMPACTED
 from tests.integration.reconciliation.trial import Trial
 from tests.outputs import Output, OutputStream
 from tests.running import wait_for
@@ -100,7 +100,7 @@ def test_windows_pass_with_no_one_and_many_outputs_with_rejects_and_another_file
     stream.run(spark)
     first = trial.judged()
     assert (first.verdict, first.offsets) == (Verdict.PASSED, 5), first.told
-    configure(stream, stream.output, max_message_bytes="3000")
+    stream.configure(stream.output, max_message_bytes="3000")
     send_notes(stream, "x" * 4_000, "one " + "y" * 4_000, "small", "")
     stream.run(spark)
     stream.write_file(select={"words": "split(upper(note), ' ')"})
@@ -119,11 +119,11 @@ def test_what_the_topic_no_longer_has_is_not_judged(trial: Trial) -> None:
     trial.deliver(60)
     assert trial.judged().verdict is Verdict.PASSED
     trial.deliver(60)
-    configure(stream, stream.output, cleanup_policy="compact")
+    stream.configure(stream.output, cleanup_policy="compact")
     compacted = trial.judged()
     assert compacted.verdict is Verdict.NOT_JUDGED
     assert "is compacted: later outputs of a key have replaced earlier ones" in (compacted.told or "")
-    configure(stream, stream.output, cleanup_policy="delete")
+    stream.configure(stream.output, cleanup_policy="delete")
     trial.deliver(60)
     last = max(one.offset for one in stream.outputs() if one.partition == 2)
     place = TopicPartition(stream.output, 2, last)
@@ -145,7 +145,7 @@ def test_a_window_whose_beginning_was_compacted_away_is_closed_and_never_passed(
     assert isinstance(stream, OutputStream)
     trial.deliver(30)
     assert trial.judged().verdict is Verdict.PASSED
-    configure(stream, f"{stream.output}.tidemarks", **QUICKLY_COMPACTED)
+    stream.configure(f"{stream.output}.tidemarks", **QUICKLY_COMPACTED)
     for _ in range(4):
         trial.deliver(30)
     wait_for("the cleaner", lambda: min(note_versions(stream)) > 3, 60)

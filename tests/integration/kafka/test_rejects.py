@@ -17,7 +17,6 @@ from jobs.kafka.open_batch import TooManyRejects
 from jobs.kafka.topics_there import OutputSettings, OutputTopics, TopicUnfit
 from tests.checker import Place
 from tests.integration.kafka.executors import patched_workers, workers_with
-from tests.integration.kafka.test_changed_topics import configure
 from tests.outputs import OutputStream
 from tests.streams import exit_class_of
 
@@ -54,7 +53,7 @@ def large_note() -> str:
 def test_a_topic_that_takes_less_than_a_mark_is_written_all_the_same(stack: Stack, spark: SparkSession, tmp_path: Path) -> None:
     """Marks go elsewhere: what the output takes is no limit for them."""
     stream = small_topic(stack, tmp_path)
-    configure(stream, stream.output, max_message_bytes="900")
+    stream.configure(stream.output, max_message_bytes="900")
     send_noted(stream, ["short"] * 40)
     stream.run(spark)
     assert min(len(one.value or b"") for one in stream.marks()) > 500
@@ -131,7 +130,7 @@ def test_rejects_that_the_broker_refuses_stop_the_stream(stack: Stack, spark: Sp
     stream = small_topic(stack, tmp_path)
     send_noted(stream, ["small"])
     stream.run(spark)
-    configure(stream, f"{stream.output}.rejects", max_message_bytes="200")  # less, and the broker could not end a transaction
+    stream.configure(f"{stream.output}.rejects", max_message_bytes="200")  # less, and the broker could not end a transaction
     send_noted(stream, ["small", large_note()])
     with pytest.raises(TopicUnfit, match="refuses as too large what sink out tells beside its outputs") as stopped:
         stream.run(spark)

@@ -17,7 +17,7 @@ from include.topics.topic import AclMissing
 from jobs.kafka import topic_checks
 from jobs.kafka.outputs import OutputRefused
 from jobs.kafka.topics_there import OutputTopics, TopicUnfit
-from tests.integration.kafka.test_changed_topics import configure, topics
+from tests.integration.kafka.test_changed_topics import topics
 from tests.outputs import OutputStream
 from tests.streams import exit_class_of
 
@@ -97,9 +97,9 @@ def test_where_the_loss_of_a_broker_counts_topics_must_survive_it(stream: Output
     make(stream, f"{stream.output}.tidemarks", 2, cleanup_policy="compact", min_insync_replicas="2")
     with pytest.raises(TopicUnfit, match=rf"Topic {stream.output} has unclean\S+=false and min\.insync\.replicas=1"):
         look()
-    configure(stream, stream.output, min_insync_replicas="2")
+    stream.configure(stream.output, min_insync_replicas="2")
     look()
-    configure(stream, f"{stream.output}.tidemarks", unclean_leader_election_enable="true")
+    stream.configure(f"{stream.output}.tidemarks", unclean_leader_election_enable="true")
     with pytest.raises(TopicUnfit, match=rf"Topic {stream.output}\.tidemarks has unclean\S+=true"):
         look()
 

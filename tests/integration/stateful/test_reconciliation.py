@@ -21,7 +21,7 @@ from include.control.windows import Verdict, Window
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
 from tests.integration.reconciliation.trial import Trial
-from tests.payments import TIMED, WINDOWS, Event, send, windows_sink
+from tests.payments import TIMED, WINDOWS, WITHIN, Event, send, windows_sink
 from tests.streams import TrialStream
 
 TOTALS = {"key": ["user_id"], "sum": ["amount_cents"], "count": "payments"}
@@ -201,6 +201,13 @@ FAULTS: dict[str, tuple[str, Harm, str]] = {
         *("windows in PostgreSQL", sql("UPDATE {} SET user_id = 'u7' WHERE user_id = 'u1'")),
         r"the window of user_id u7, .* is in the table but not in Kafka",
     ),
+    "window in PostgreSQL of a stranger": (
+        "windows in PostgreSQL",
+        sql(
+            "INSERT INTO {} (user_id, window_start, window_end) VALUES ('u8', '2026-01-01 12:30:00+00', '2026-01-01 12:35:00+00')"
+        ),
+        r"the window of user_id u8, .* is in the table but not in Kafka",
+    ),
     "newest row removed": ("newest rows", by_spark(lambda table: table.delete("user_id = 'u0'")), r"1 lost in partition 0"),
     "copy as the newest row": (
         "newest rows",
@@ -225,10 +232,53 @@ FAULTS: dict[str, tuple[str, Harm, str]] = {
 }
 
 
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "another window": ("windows", {"aggregate": {**WINDOWS, "window": "10 minutes"}, "sinks": windows_sink}),
+    "a shorter memory": ("newest rows", {"sinks": newest_of_user, "dedupe": {**WITHIN, "within": "1 minute"}}),
+    "dedupe taken out": ("rows", {"dedupe": None}),
+}
+
+
+@pytest.mark.thorough("a shorter memory", "dedupe taken out")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_window_is_judged_by_the_file_by_which_it_was_delivered(change: str, make: MakeTrial) -> None:
+    """A file that changes beside a running driver applies at its next start."""
+    kind, changes = CHANGES[change]
+    trial = make(**KINDS[kind])
+    deliver_all(trial)
+    sinks = changes.pop("sinks", None)
+    trial.stream.write_file(**TIMED | changes, **({"sinks": sinks(trial.stream.name)} if sinks else {}))
+    window = trial.judged()
+    assert window.verdict is Verdict.PASSED, window.told
+    assert counted(window)[1] == 2
+
+
+def test_late_records_are_judged_by_the_policy_of_their_time(make: MakeTrial) -> None:
+    """Two files in one window, which differ in nothing else that a state is made by."""
+    trial = make(**KINDS["windows"], late="quarantine")
+    for events in (FIRST, SECOND):
+        deliver(trial, events)
+    deliver(trial, [Event("y", "u1", 1, partition=1, late=True)])
+    trial.stream.write_file(**TIMED, aggregate=WINDOWS, sinks=windows_sink(trial.stream.name))
+    deliver(trial, THIRD)
+    window = trial.judged()
+    assert window.verdict is Verdict.PASSED, window.told
+    assert (booked(window, "quarantined"), booked(window, "late")) == (1, 2)
+
+
+def test_duplicates_are_not_compared_where_outputs_are_not_judged(make: MakeTrial) -> None:
+    trial = make(**KINDS["outputs"])
+    deliver_all(trial)
+    trial.stream.configure(f"{trial.stream.name}_out", cleanup_policy="compact")
+    window = trial.judged()
+    assert window.verdict is Verdict.NOT_JUDGED, window.told
+
+
 @pytest.mark.thorough(
     *("row with copies deleted", "row duplicated", "copy appended", "total removed", "window removed", "window added"),
     *("window in PostgreSQL removed", "window in PostgreSQL of another", "newest row removed", "copy as the newest row"),
     *("newest row in PostgreSQL removed", "new row in PostgreSQL removed", "window changed"),
+    "window in PostgreSQL changed",
 )
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_and_named(fault: str, make: MakeTrial) -> None:

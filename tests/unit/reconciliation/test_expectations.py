@@ -15,6 +15,7 @@ PARTITION = {
     **{"booked_read": 100, "booked_delivered": 90, "booked_quarantined": 4, "booked_filtered": 6, "booked_accounted": 100},
     **{"booked_good": 90, "booked_rejected": 0, "reject_rows": 0, "not_booked_rows": 0},
     **{"kafka_read": 100, "kafka_good": 90, "kafka_rejected": 0, "kafka_bad": 4, "kafka_filtered": 6, "kafka_checksum": "17"},
+    "kafka_good_or_copy": 90,
     **{"table_rows": 90, "table_coordinates": 90, "table_checksum": "17", "quarantine_rows": 4, "quarantine_coordinates": 4},
 }
 WINDOW = {"gaps": 0, "rows_of_others": 0, "findings": 0, "repeated_keys": 0, "behind_seconds": 12.5, "waiting": 7}

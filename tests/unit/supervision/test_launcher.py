@@ -17,6 +17,7 @@ from include.processes.by_environment import find_processes
 from include.processes.process_record import ProcessRecord
 from include.supervision import launcher as launcher_module
 from include.supervision.launcher import Command, DetachedLauncher
+from include.supervision.scratch import in_scratch
 from tests.running import PROJECT, wait_for
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT)}
@@ -99,6 +100,12 @@ def test_what_a_killed_driver_has_left_goes_with_the_next_start_and_what_a_livin
     launcher.start("orders", other)
     assert set(of_stream.iterdir()) == {of_stream / launch, of_stream / other}
     launcher.kill(other)
+
+
+def test_what_a_person_asks_of_the_jvm_is_kept_and_any_place_can_be_told() -> None:
+    told = in_scratch({"SPARK_SUBMIT_OPTS": "-Dmine=1", "HOME": "/root"}, Path('/où, "with" a space'))
+    assert told["SPARK_SUBMIT_OPTS"] == r'-Dmine=1 -Djava.io.tmpdir="/où, \"with\" a space"'
+    assert (told["SPARK_EXECUTOR_DIRS"], told["HOME"]) == ('/où, "with" a space', "/root")
 
 
 def test_nothing_secret_is_on_its_command_line(tmp_path: Path, launch: str) -> None:
