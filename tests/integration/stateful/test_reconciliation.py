@@ -21,7 +21,7 @@ from include.control.windows import Verdict, Window
 from include.local_stack.postgres import WAREHOUSE
 from include.local_stack.stack import Stack
 from tests.integration.reconciliation.trial import Trial
-from tests.payments import TIMED, WINDOWS, WITHIN, Event, send, windows_sink
+from tests.payments import TIMED, WINDOWS, Event, send, windows_sink
 from tests.streams import TrialStream
 
 TOTALS = {"key": ["user_id"], "sum": ["amount_cents"], "count": "payments"}
@@ -234,12 +234,11 @@ FAULTS: dict[str, tuple[str, Harm, str]] = {
 
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "another window": ("windows", {"aggregate": {**WINDOWS, "window": "10 minutes"}, "sinks": windows_sink}),
-    "a shorter memory": ("newest rows", {"sinks": newest_of_user, "dedupe": {**WITHIN, "within": "1 minute"}}),
     "dedupe taken out": ("rows", {"dedupe": None}),
 }
 
 
-@pytest.mark.thorough("a shorter memory", "dedupe taken out")
+@pytest.mark.thorough("dedupe taken out")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_window_is_judged_by_the_file_by_which_it_was_delivered(change: str, make: MakeTrial) -> None:
     """A file that changes beside a running driver applies at its next start."""
