@@ -5,7 +5,8 @@ Takes a backup of the newest checkpoint of every stateful stream, beside its run
 scratch folder and tells from which point a stream could really go on; lets old backups go. Where they lie and how long they are
 kept stands in the environment file, under `backups`.
 
-**Use when** you want a fresh backup now, such as before work on the disk: it runs every hour by itself.
+**Use when** you want a fresh backup now, such as before work on the disk of the checkpoints, if `backups.place` is elsewhere.
+It runs every hour by itself.
 
 **Don't use when** a stream has lost its checkpoint: no backup is needed for that, its next start rebuilds the state from Kafka.
 `recover_stream` restores a backup where Kafka no longer holds enough.
@@ -19,7 +20,8 @@ not moved since the last backup; rehearse; expire. A line each says what was don
 **If it fails half-way** a backup without its READY file is none, and nobody takes it for one. The other steps and streams are
 done before it fails with the names of those that could not be. Clear the task, or wait for the next hour.
 
-**Undo** A backup may be deleted by hand at any time: it only saves reading from Kafka. One that has expired is gone.
+**Undo** A backup may be deleted by hand while Kafka reaches back far enough to make the state again. One that has expired is
+gone.
 """
 
 from datetime import timedelta

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from include.checkpoints.about import ABOUT, About
+from include.checkpoints.about import ABOUT, SHUFFLE_PARTITIONS, About
 from include.checkpoints.carry_over import carry_over
 from include.checkpoints.seed import make_checkpoint, plan_batch, planned_batch
 from include.checkpoints.spark_log import last_committed
@@ -16,7 +16,6 @@ from include.tidemarks.recorded import RecordedBatch
 from jobs.java_class import java_class
 
 METADATA = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata"
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 class StateFolder:
@@ -54,7 +53,5 @@ class StateFolder:
         settings: Any = self._spark._jsparkSession.conf()
         of_batch: Any = java_class(self._spark, METADATA).apply(watermark_ms, int(time.time() * 1000), settings)
         told = json.loads(of_batch.json())
-        told["conf"][SHUFFLE_PARTITIONS] = self._spark.conf.get(
-            SHUFFLE_PARTITIONS
-        )  # Spark itself fills it in later, from another key
+        told["conf"][SHUFFLE_PARTITIONS] = self._spark.conf.get(SHUFFLE_PARTITIONS)  # Spark fills it in later, from another key
         return json.dumps(told)

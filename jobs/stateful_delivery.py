@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from include.checkpoints.spark_log import BatchRange, read_planned, read_range
 from include.contract.catalog import Stream
+from include.contract.fingerprint import time_hash
 from include.contract.stream_spec import WINDOW_START
 from include.tidemarks.note import EventClock
 from include.topics.topic import Topic
@@ -33,6 +34,7 @@ class StatefulDelivery:
         self._topic = topic
         self._checkpoint = taken.checkpoint
         self._query = query
+        self._time_hash = time_hash(stream)
         self._delivery = Delivery(stream, topic, taken)
         self._forgotten_ms = taken.plan.state.forgotten_through_ms if taken.plan.state else None
         self._highest_ms = max(
@@ -43,7 +45,7 @@ class StatefulDelivery:
     def deliver(self, out: DataFrame, batch: int) -> Delivered:
         span = read_range(self._checkpoint, batch, self._stream.spec.source.topic)
         watermark_ms, late_ms = self._watermarks(batch)
-        clock = EventClock(watermark_ms=watermark_ms, late_ms=late_ms)
+        clock = EventClock(watermark_ms=watermark_ms, late_ms=late_ms, time_hash=self._time_hash)
         with kept(out) as there:
             results = there.count()  # 1
             reach(Failpoint.AFTER_STATE)

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from include.checkpoints.folders import pass_over_all
 from include.checkpoints.seed import check_ready, make_checkpoint
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
@@ -34,6 +35,8 @@ from jobs.quarantine import Quarantine
 from jobs.sink import NumberTaken, Sink
 from jobs.sinks import Sinks
 from jobs.state_folder import StateFolder
+
+MADE_AGAIN = "a person asked for the state to be made again from Kafka"
 
 
 class StartRefused(StreamFailure):
@@ -112,6 +115,8 @@ class TakeOver:
         if plan.state is not None and plan.state.reads_again:
             note_state_reads(self._control, self._stream.name, generation.number, plan.state.reads_again)
         self._adopt(quarantine, sinks, seen, plan)  # 5
+        if approvals.state == "warm_up":  # also by the next start, if this driver dies before its first batch
+            pass_over_all(self._places.checkpoints, MADE_AGAIN)
         checkpoint, state = self._make_checkpoint(generation, plan)  # 6
         return TakenStream(generation, seen.topic.topic_id, checkpoint, quarantine, sinks, plan, state)
 
@@ -162,9 +167,9 @@ class TakeOver:
             reach(Failpoint.AFTER_ADOPTION)
 
     def _clock(self, before: Tidemark | None, plan: StartPlan) -> EventClock | None:
-        """A sink that is new stands where the lowest of the others does."""
+        """A sink that is new stands where the lowest of the others does. Only a batch makes it forget event time."""
         if plan.state is None:
-            return None
+            return before.clock if before is not None and before.epoch == plan.epoch.number else None
         clock = adopted_clock(before, plan.epoch.number, plan.state.forgotten_through_ms)
         return clock if before is not None or plan.state.lowest is None else plan.state.lowest
 

@@ -7,12 +7,15 @@ its numbers, what stands against the start.
 **Use when** an incident or a refused start names this runbook. By mode:
 - `rebuild`: begins a new checkpoint folder at the sinks' tidemarks; nothing is accepted. For streams without a state.
 - `continue`, `restore`, `warm_up`: for streams with `dedupe` or `aggregate`, where the state comes from. `continue` is what every
-  start does: the newest folder that is whole, or else a warm-up. `restore`: the newest backup whose hashes are right. `warm_up`:
-  made again from Kafka, whatever folders there are; the plan tells from which offsets and how many.
-- `forget`: Kafka no longer has all that the state was made of; goes on without events up to the time that the plan names.
-  Duplicates of those pass; open windows that began by then keep their last value, or with `emit: final` are never given out.
-- `accept_loss`: Kafka has deleted records that a sink does not have; goes on without them, up to the ceilings. Of a
-  stream with a state it accepts what *forget* does too, if the plan shows both.
+  start does: the newest folder that is whole, or else a warm-up. `restore`: the newest backup that is whole, not above any sink,
+  and made by today's file and shuffle partitions; refused if the newest three have none. `warm_up`: made again from Kafka,
+  whatever folders there are; the plan tells from which offsets and how many. Where Kafka has too little for it, the others may
+  not need to forget.
+- `forget`: Kafka no longer has all that the state was made of; goes on without events up to the time that the plan names. A copy
+  that comes from now on of such an event may be delivered again; open windows that began by then keep their last value, or with
+  `emit: final` are never given out. Try *restore* first: a backup that fits forgets nothing.
+- `accept_loss`: Kafka has deleted records that a sink does not have; goes on without exactly those that the plan names, or up to
+  *Ceilings*. Of a stream with a state it accepts what *forget* does too, if the plan shows both.
 - `accept_change`: somebody changed rows of a table; leaves them as they are now.
 - `new_topic`: the topic was made anew; its records begin a new epoch beside the old ones.
 

@@ -7,6 +7,7 @@ from include.checkpoints.care import CheckpointCare
 from include.contract.catalog import Stream, read_catalog
 from include.contract.environment import Environment, load_environment
 from include.contract.errors import TidemarkError
+from include.contract.fingerprint import state_hash
 
 
 class CheckpointsNotMaintained(TidemarkError):
@@ -38,6 +39,8 @@ def _care(stream: Stream, environment: Environment) -> CheckpointCare:
         stream.name,
         spec.source.topic,
         spec.stateful_operators,
+        state_hash(stream),
+        environment.spark.shuffle_partitions,
         environment.checkpoint_path(stream.name),
         environment.backup_path(stream.name),
         environment.backups.keep,

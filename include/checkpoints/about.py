@@ -1,11 +1,13 @@
 """What a stateful stream's folder says of itself, beside Spark's files: by which file its state was made, and from what (P6)."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ABOUT = "about.json"
-DAMAGED = "DAMAGED"  # a file: Spark could not go on from this folder, so nobody tries it again
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"  # Spark takes the number of the checkpoint, whatever the session says
+DAMAGED = "DAMAGED"  # a file that says why nobody is to go on from this folder
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,26 @@ def read_about(checkpoint: Path) -> About | None:
         return About(**json.loads((checkpoint / ABOUT).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def made_otherwise(about: About | None, settings: Mapping[str, str], state_hash: str, shuffle_partitions: int) -> str | None:
+    """Why a state that is whole does not serve: None if it does. `settings`: those recorded with its newest batch."""
+    if about is None or about.state_hash != state_hash:
+        return "its state was made by another stream file (key, window, within, or what makes the rows)"
+    if (had := settings.get(SHUFFLE_PARTITIONS)) != str(shuffle_partitions):
+        return f"its state lies in {had} shuffle partitions, the environment says {shuffle_partitions}"
+    return None
+
+
+def why_marked(checkpoint: Path) -> str | None:
+    marked = checkpoint / DAMAGED
+    return f"it is marked: {marked.read_text().strip()[:200]}" if marked.is_file() else None
+
+
+def pass_over(checkpoint: Path, why: str) -> None:
+    """One that is marked already keeps its reason."""
+    if not (checkpoint / DAMAGED).exists():
+        (checkpoint / DAMAGED).write_text(why)
 
 
 def mark_damaged(checkpoint: Path, why: str) -> None:

@@ -87,7 +87,7 @@ def list_backups(backups: Path) -> list[Backup]:
     """Newest first; only those with a READY."""
     there = backups.iterdir() if backups.is_dir() else ()
     found = [backup for folder in there if not folder.is_symlink() and (backup := _named(folder)) and backup.is_ready]
-    return sorted(found, key=lambda backup: (backup.taken_at, backup.generation), reverse=True)
+    return sorted(found, key=lambda backup: (backup.generation, backup.taken_at), reverse=True)
 
 
 def verify_backup(backup: Backup) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from include.checkpoints.about import made_otherwise
 from include.checkpoints.backup import Backup, find_whole, list_backups, make_backup, verify_backup
 from include.checkpoints.backup_expiry import expire_backups
 from include.checkpoints.folders import newest_ready
@@ -30,6 +31,8 @@ class CheckpointCare:
     stream: str
     topic: str
     operators: int
+    state_hash: str
+    shuffle_partitions: int
     checkpoints: Path  # the stream's own folder
     backups: Path  # likewise
     keep: int
@@ -71,7 +74,10 @@ class CheckpointCare:
 
     def _rehearse(self) -> str:
         found = rehearse(self.backups, self.topic, self.backups, self.operators)
-        return found.sentence if found else "there is no backup to rehearse with yet."
+        if found is None:
+            return "there is no backup to rehearse with yet."
+        why = made_otherwise(found.about, found.whole.settings, self.state_hash, self.shuffle_partitions)
+        return f"{found.sentence} But no start goes on from it any more: {why}." if why else found.sentence
 
     def _expire(self) -> str:
         gone = expire_backups(self.backups, self.keep, self.keep_for)

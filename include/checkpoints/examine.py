@@ -39,7 +39,7 @@ def examine(checkpoint: Path, topic: str, operators: int = 1) -> Examined:
 
 def _repair(whole: PlannedBatch | None) -> str:
     if whole is None:
-        return "A start rebuilds the state from Kafka; recover_stream can restore a backup instead."
+        return "A start passes over this folder, and rebuilds the state from Kafka if none before it is whole."
     return f"A start goes on after batch {whole.batch}, the newest that is whole, and runs those after it again."
 
 
@@ -65,7 +65,7 @@ def _wrong_as_made(checkpoint: Path, topic: str, hashes: dict[str, str] | None) 
     elif hashes is None or any(name not in hashes for name in ("metadata", "sources/0/0")):
         wrong[READY] = "is torn: it does not name what was made"
     if (marked := checkpoint / DAMAGED).is_file():
-        wrong[DAMAGED] = f"says that Spark could not go on from this folder: {marked.read_text().strip()[:200]}"
+        wrong[DAMAGED] = f"says: {marked.read_text().strip()[:200]}"
     return wrong
 
 

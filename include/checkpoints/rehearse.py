@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from include.checkpoints.about import About, read_about
 from include.checkpoints.backup import Backup, BackupDamaged, list_backups, restore_backup
 from include.checkpoints.examine import examine
 from include.checkpoints.spark_log import PlannedBatch
@@ -19,6 +20,7 @@ class RecoveryPoint:
     """What the newest backup is worth, as found by restoring it."""
 
     backup: Backup
+    about: About | None
     whole: PlannedBatch
     age: timedelta
 
@@ -42,9 +44,10 @@ def rehearse(backups: Path, topic: str, scratch: Path, operators: int = 1) -> Re
     if newest is None:
         return None
     place = Path(tempfile.mkdtemp(prefix=".rehearsal-", dir=scratch))
+    restored = place / f"c{newest.generation:06d}"
     try:
-        batch = restore_backup(newest, place / f"c{newest.generation:06d}")
-        found = examine(place / f"c{newest.generation:06d}", topic, operators)
+        batch = restore_backup(newest, restored)
+        found, about = examine(restored, topic, operators), read_about(restored)
     finally:
         shutil.rmtree(place)
     if found.whole is None or found.whole.batch != batch or found.damages:
@@ -54,7 +57,7 @@ def rehearse(backups: Path, topic: str, scratch: Path, operators: int = 1) -> Re
             state="The scratch folder was removed; the backup is as it was.",
             next_step="Trigger maintain_checkpoints: it takes a new one. Until then a lost checkpoint is rebuilt from Kafka.",
         )
-    return RecoveryPoint(newest, found.whole, datetime.now(UTC) - newest.taken_at)
+    return RecoveryPoint(newest, about, found.whole, datetime.now(UTC) - newest.taken_at)
 
 
 def _minutes(age: timedelta) -> str:

@@ -21,7 +21,11 @@ class ExitClass(Enum):
     RETENTION_GAP = ("retention gap", 14, "Decide about the lost records, then start with an approval of exactly this loss.")
     SINK_WENT_BACK = ("sink went back", 15, "Find out who changed the table, then start the stream again.")
     TOPIC_CHANGED = ("topic changed", 16, "Find out who made the topic anew; the next start says how to go on with it.")
-    CHECKPOINT_DAMAGE = ("checkpoint damage", 17, "Start the stream again: it begins a new folder at the tidemarks.")
+    CHECKPOINT_DAMAGE = (
+        "checkpoint damage",
+        17,
+        "Start the stream again: it begins a new folder; a state comes from one that is whole, or from Kafka.",
+    )
     FENCED = ("fenced", 18, "Nothing, if a newer driver runs; otherwise another deployment writes here.")
     OUT_OF_MEMORY = ("out of memory", 19, "Lower source.max_records_per_batch or raise spark.driver_memory, then start again.")
     KILLED = ("killed", 20, "If nobody killed it, look for the kernel's out-of-memory killer: `dmesg | grep -i oom`.")

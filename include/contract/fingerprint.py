@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from include.contract.catalog import Stream
@@ -44,6 +45,16 @@ def state_hash(stream: Stream) -> str:
     spec = stream.spec
     made_by = {"where": spec.where, "select": spec.select, "keep": spec.keep, **_stateful(spec)}
     return _hash({"version": HASH_VERSION, **_judgement(stream), **made_by})
+
+
+def time_hash(stream: Stream) -> str | None:
+    """Covers what a stateful stream's event time is made of."""
+    if stream.spec.watermark is None:
+        return None
+    name = stream.spec.watermark.event_time
+    made = stream.spec.select.get(name)
+    fields = {field: of for field, of in _judgement(stream)["schema"].items() if re.search(rf"\b{field}\b", made or name)}
+    return _hash({"event_time": name, "made": made, "fields": fields})
 
 
 def snapshot(stream: Stream) -> str:

@@ -41,7 +41,10 @@ def forgets(forgotten_ms: int, watermark_ms: int, windows: Windows | None, *, ha
         "Kafka, or the log of the sink, no longer has all that the state was made of (the watermark is "
         f"{tell_time(watermark_ms)}): {'; '.join(follows)}."
     )
-    next_step = f"To go on so: recover_stream with mode forget (with make run: FORGET={through})."
+    next_step = (
+        "First try recover_stream with mode restore, as a dry run (make plan STATE=restore): a backup that fits forgets nothing. "
+        f"Otherwise, to go on so: mode forget (with make run: FORGET={through})."
+    )
     return Objection(Verdict.NEEDS_APPROVAL, ExitClass.RETENTION_GAP, said, next_step)
 
 

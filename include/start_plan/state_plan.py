@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from include.checkpoints.about import made_otherwise
 from include.contract.catalog import Stream
 from include.contract.environment import Environment
 from include.contract.exit_class import ExitClass
-from include.contract.fingerprint import state_hash
+from include.contract.fingerprint import state_hash, time_hash
 from include.start_plan.event_times import tell_time
 from include.start_plan.forgetting import Windows, forgets, windows_of
 from include.start_plan.objection import Objection, Verdict
@@ -22,7 +23,6 @@ from include.tidemarks.recorded import RecordedBatch, Recording, same_offsets
 
 Offsets = Mapping[int, int]
 BEFORE_THE_FIRST = -1
-PUT_BACK = "RESTORE in Delta, a backup in PostgreSQL"
 
 
 class Way(StrEnum):
@@ -38,6 +38,7 @@ class Needs:
     state_hash: str
     horizon_ms: int
     shuffle_partitions: int
+    time_hash: str | None = None  # of what makes event time
     has_dedupe: bool = True
     windows: Windows | None = None
 
@@ -48,7 +49,7 @@ def needs_of(stream: Stream, environment: Environment) -> Needs | None:
         return None
     spec = stream.spec
     partitions = environment.spark.shuffle_partitions
-    return Needs(state_hash(stream), horizon_ms(spec), partitions, spec.dedupe is not None, windows_of(spec))
+    return Needs(state_hash(stream), horizon_ms(spec), partitions, time_hash(stream), spec.dedupe is not None, windows_of(spec))
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,19 @@ def plan_state(
     if not batches:
         told = (_stay_as_they_are(forgotten),) if forgotten is not None and needs.windows else ()
         return StatePlan(Way.FIRST, starts, forgotten_through_ms=forgotten, objections=_without_state(marks), told=told)
+    if (made_by := batches[-1].clock.time_hash) is not None and made_by != needs.time_hash:
+        return StatePlan(Way.WARM_UP, starts, objections=(_other_time(batches[-1].clock),))
     found = {name: _index(batches, mark) for name, mark in marks.items()}
     if unknown := sorted(name for name, index in found.items() if index is None):
         return StatePlan(Way.WARM_UP, starts, objections=(_not_recorded(unknown[0], marks[unknown[0]]),))
-    lowest = min(index for index in found.values() if index is not None)
-    if lowest == BEFORE_THE_FIRST:
-        return StatePlan(Way.FIRST, dict(batches[0].starts), replays=batches, forgotten_through_ms=forgotten)
-    has_lost = not same_offsets(starts, batches[lowest].ends)
+    hindmost, lowest = min(((name, index) for name, index in found.items() if index is not None), key=lambda one: one[1])
+    stands_at = batches[0].starts if lowest == BEFORE_THE_FIRST else batches[lowest].ends
+    has_lost = not same_offsets(starts, stands_at)
     if has_lost and lowest != len(batches) - 1:
-        return StatePlan(Way.WARM_UP, starts, objections=(_lost_and_uneven(),))
+        return StatePlan(Way.WARM_UP, starts, objections=(_lost_and_uneven(hindmost),))
+    if lowest == BEFORE_THE_FIRST:
+        told = (_run_again(len(batches)),)
+        return StatePlan(Way.FIRST, dict(stands_at), replays=batches, forgotten_through_ms=forgotten, told=told)
     clock = batches[lowest].clock.model_copy(update={"newest_ms": {}, "results": None})
     passed_over: list[str] = []
     for folder in () if has_lost else seen.folders:
@@ -126,10 +131,8 @@ def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], l
     whole = folder.whole
     if whole is None:
         return " ".join(folder.damages).removesuffix(".") or "no batch of it is finished"
-    if folder.about is None or folder.about.state_hash != needs.state_hash:
-        return "its state was made by another stream file (key, window, within, or what makes the rows)"
-    if (had := whole.settings.get("spark.sql.shuffle.partitions")) != str(needs.shuffle_partitions):
-        return f"its state lies in {had} shuffle partitions, the environment says {needs.shuffle_partitions}"
+    if why := made_otherwise(folder.about, whole.settings, needs.state_hash, needs.shuffle_partitions):
+        return why
     at = [index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)]
     if not at:
         return f"no sink has recorded that its batch {whole.batch} ended there"
@@ -146,7 +149,7 @@ def _continued(folder: Folder, batches: tuple[RecordedBatch, ...], forgotten: in
         raise ValueError(f"{folder.path} has no whole batch")
     after = max(index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)) + 1
     again = len(batches) - after
-    said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again} recorded batches are run again."
+    said = f"State: {folder.path.name} is continued from its batch {whole.batch}; {again:,} recorded batches are run again."
     wrong = (f"{folder.path.name}: {damage}" for damage in folder.damages)
     return StatePlan(
         Way.CONTINUE,
@@ -174,16 +177,21 @@ def _warm_up(
     reads = sum(ends[number] - start for number, start in starts.items())
     shown = ", ".join(f"{number}: {start:,}" for number, start in starts.items())
     said = f"State: made again from Kafka, {reads:,} offsets from {shown}; nothing of them is written again."
+    replays = recording.batches[lowest + 1 :]
     return StatePlan(
         Way.WARM_UP,
         starts,
         up_to_lowest=made.batch,
-        replays=recording.batches[lowest + 1 :],
+        replays=replays,
         forgotten_through_ms=made.forgotten_ms,
         asks_to_forget_ms=asks,
         objections=() if asks is None else (forgets(asks, watermark_ms, needs.windows, has_dedupe=needs.has_dedupe),),
-        told=(*told, said),
+        told=(*told, said, *([_run_again(len(replays))] if replays else [])),
     )
+
+
+def _run_again(batches: int) -> str:
+    return f"State: {batches:,} recorded batches are run again, one by one, for a sink that lacks them."
 
 
 def _without_state(marks: Mapping[str, Tidemark]) -> tuple[Objection, ...]:
@@ -202,17 +210,31 @@ def _stay_as_they_are(forgotten_ms: int) -> str:
     return f"State: begins empty; windows that began at or before {through} are not written any more and stay as they are."
 
 
+def _other_time(clock: EventClock) -> Objection:
+    said = (
+        "Event time is made otherwise than in the batches that were delivered. Their watermark, "
+        f"{tell_time(clock.watermark_ms)}, is of another time: records would be late by it that are not, and windows be in part."
+    )
+    next_step = "Put event_time, and what makes it, back as it was; or give the new one a stream file and tables of its own."
+    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
+
+
 def _not_recorded(sink: str, mark: Tidemark) -> Objection:
     ends = ", ".join(f"{number}: {end:,}" for number, end in sorted(mark.offsets.items()))
     said = (
         f"Sink {sink} stands at batch {mark.batch} of generation {mark.generation} (next offsets {ends}), where no batch of the "
         "foremost sink ended."
     )
-    next_step = f"Put back the table of one of them to a batch that both have ({PUT_BACK}), then start again."
-    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, next_step)
+    return Objection(Verdict.REFUSED, ExitClass.CONFIGURATION, said, _leave_out(sink))
 
 
-def _lost_and_uneven() -> Objection:
-    said = "Kafka has deleted records that a sink lacks, and the sinks do not end with the same batch."
-    next_step = f"Put back the foremost table to the batch that the other one has ({PUT_BACK}), then start again."
-    return Objection(Verdict.REFUSED, ExitClass.RETENTION_GAP, said, next_step)
+def _lost_and_uneven(sink: str) -> Objection:
+    said = f"Kafka has deleted records that sink {sink} lacks, and others have: the batches that had them cannot be run again."
+    return Objection(Verdict.REFUSED, ExitClass.RETENTION_GAP, said, _leave_out(sink))
+
+
+def _leave_out(sink: str) -> str:
+    return (
+        f"Take {sink} out of the stream file: the others go on. If it is still wanted, give it another name and table, and "
+        "`from: now`. Do not put the table of another one back: Kafka may no longer have what that would lose."
+    )

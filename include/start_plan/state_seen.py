@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from include.checkpoints.about import DAMAGED, About, read_about
+from include.checkpoints.about import About, read_about, why_marked
 from include.checkpoints.backup import BackupDamaged, list_backups, verify_backup
 from include.checkpoints.examine import examine
-from include.checkpoints.seed import READY
-from include.checkpoints.spark_log import PlannedBatch
+from include.checkpoints.folders import newest_first
+from include.checkpoints.spark_log import PlannedBatch, last_committed
 from include.contract.catalog import Stream
 from include.contract.fingerprint import state_hash
-from include.contract.identity import checkpoint_generation
 from include.contract.places import Places
 from include.contract.stream_spec import StreamSpec
 from include.start_plan.approvals import TakeState
@@ -21,7 +20,7 @@ from include.tidemarks.note import Tidemark
 from include.tidemarks.recorded import RecordedBatch, Recording, read_recording
 from include.tidemarks.sink_state import SinkState
 
-FOLDERS_LOOKED_AT = 3  # the newest: older ones are further back than a warm-up reaches
+FOLDERS_LOOKED_AT = 3  # the newest that have a batch: older ones are further back than a warm-up reaches
 DAMAGES_TOLD = 3  # of a folder: the first ones, each with what a start does about it
 
 
@@ -83,15 +82,13 @@ def _examined(stream: Stream, marks: list[Tidemark], found: Iterable[tuple[Path,
 
 
 def _generations(root: Path) -> Iterator[tuple[Path, str | None]]:
-    """Newest first, each with why it is not to be used."""
-    numbered = {
-        number: path
-        for path in (root.iterdir() if root.is_dir() else ())
-        if not path.name.startswith(".") and (number := checkpoint_generation(path.name)) is not None and (path / READY).exists()
-    }
-    for number in sorted(numbered, reverse=True)[:FOLDERS_LOOKED_AT]:
-        is_damaged = (numbered[number] / DAMAGED).exists()
-        yield numbered[number], "Spark could not go on from it" if is_damaged else None
+    """Newest first, each with why it is not to be used. Those of starts that died before their first batch hide no older one."""
+    with_batches = 0
+    for folder in newest_first(root):
+        yield folder, why_marked(folder)
+        with_batches += last_committed(folder) is not None
+        if with_batches == FOLDERS_LOOKED_AT:
+            return
 
 
 def _backups(root: Path, marks: list[Tidemark]) -> Iterator[tuple[Path, str | None]]:
@@ -125,12 +122,14 @@ def _recording(stream: Stream, places: Places, sinks: Mapping[str, SinkState]) -
 
 
 def _where_it_stands(mark: Tidemark) -> Recording:
-    """The log has cleaned up every batch, but not how far they went."""
-    if mark.clock is None or not mark.beside:
+    """The log has cleaned up every batch, but not how far they went; or the sink was added, and has had none."""
+    has_begun = any(offset > mark.began.get(number, 0) for number, offset in mark.offsets.items())
+    if mark.clock is None or not has_begun:
         return Recording()
     clock = mark.clock.model_copy(update={"newest_ms": {}, "results": None})
     return Recording(mark.epoch, (RecordedBatch(mark.offsets, mark.offsets, clock),), is_whole=False)
 
 
-def _how_far(mark: Tidemark) -> tuple[int, int]:
-    return sum(mark.offsets.values()), mark.watermark_ms
+def _how_far(mark: Tidemark) -> tuple[int, int, bool]:
+    """Of those that are as far, one that has had a batch: the log of a sink that was added tells of none."""
+    return sum(mark.offsets.values()), mark.watermark_ms, bool(mark.beside)

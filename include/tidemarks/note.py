@@ -48,6 +48,7 @@ class EventClock(_Part):
     highest_ms: int | None = None  # the newest event time of this and every earlier batch
     newest_ms: dict[int, int] = Field(default_factory=dict)  # per partition the newest event time in this batch
     results: int | None = None  # rows that windows gave out in this batch; none for a stream whose rows keep their coordinates
+    time_hash: str | None = None  # of what makes event time: a watermark of another time serves nobody
     forgotten_ms: int | None = None  # events up to there are in no state any more: windows that began by then are not written
 
 

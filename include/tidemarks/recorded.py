@@ -53,7 +53,9 @@ class Recording:
 
     def preceded_by(self, other: "Recording") -> "Recording":
         """With the batches that only the log of another sink has, which was there before."""
-        if self.is_whole or not self.batches or not other.batches:
+        if not self.batches:
+            return other if other.batches else self
+        if self.is_whole or not other.batches:
             return self
         first = self.batches[0]
         known = (index for index, one in enumerate(other.batches) if one.ends_at(first.ends, first.clock.watermark_ms))
@@ -74,7 +76,7 @@ def read_recording(place: Place, stream: str, sink: str, epoch: int, back_to_ms:
                 return Recording(epoch, tuple(reversed(found)))
     except LogUnreadable:  # cleaned up long ago
         return Recording(epoch, tuple(reversed(found)), is_whole=False)
-    return Recording(epoch, tuple(reversed(found)), is_whole=not found or found[-1].is_first)
+    return Recording(epoch, tuple(reversed(found)), is_whole=bool(found) and found[-1].is_first)
 
 
 def _newest_first(place: Place, stream: str, sink: str, epoch: int) -> Iterator[RecordedBatch]:

@@ -59,6 +59,8 @@ def test_a_state_comes_from_a_backup_from_kafka_or_is_forgotten_up_to_a_time(
     assert re.search(r"State: b\w+Z-c000001 is continued from its batch", desk.run("recover_stream", "restore"))
     wait_for_ids(stream, [*FIRST, *SECOND, *AGAIN])
 
+    assert re.search(r"State: c000002 is continued from its batch", desk.run("recover_stream", "continue"))
+
     desk.run("stop_stream")
     for file in backup_files(stream):
         file.write_bytes(file.read_bytes()[:-1])
@@ -71,7 +73,7 @@ def test_a_state_comes_from_a_backup_from_kafka_or_is_forgotten_up_to_a_time(
     desk.run("stop_stream")
     shutil.rmtree(stream.checkpoints)
     delete_from_kafka(stream, {0: 25, 1: 25, 2: 25})
-    with pytest.raises(RequestRefused, match="recover_stream with mode forget"):
+    with pytest.raises(RequestRefused, match=r"mode restore, as a dry run .* mode forget"):
         desk.run("recover_stream", "continue")
     plan = desk.run("recover_stream", "forget")
     named = re.search(r"FORGET=([^\s)]+)\)", plan)

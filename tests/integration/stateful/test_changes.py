@@ -49,6 +49,84 @@ def test_a_sink_that_was_added_does_not_hide_what_the_state_was_made_of(
     assert ids(trial, "_added") == once(FIRST, SECOND, THIRD) - once(FIRST)
 
 
+@pytest.mark.parametrize("is_lost", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["all lost", "alone"])
+def test_a_sink_that_was_added_and_had_no_batch_yet_hides_nothing_either(
+    stack: Stack, tmp_path: Path, spark: SparkSession, is_lost: bool
+) -> None:
+    """It stands where the other stands, by its adoption. Beside it all checkpoints are lost; alone it goes on from the folder."""
+    trial = TrialStream(stack, tmp_path)
+    old = {"lake": {**LAKE, "table": trial.name}}
+    added = {"added": {**LAKE, "table": f"{trial.name}_added", "from": "now"}}
+    trial.write_file(**TIMED, sinks=old)
+    send(trial, FIRST)
+    trial.run(spark)
+    trial.write_file(**TIMED, sinks={**added, **old})
+    with crash_at(Failpoint.AFTER_CHECKPOINT, 1), pytest.raises(FailpointReached):
+        trial.run(spark)
+    if is_lost:
+        lose_checkpoints(trial)
+    else:
+        trial.write_file(**TIMED, sinks=added)
+    send(trial, [*SECOND, *FIRST[40:60]])
+    trial.run(spark)
+    assert ids(trial, "_added") == once(FIRST, SECOND) - once(FIRST)
+    assert ids(trial) == (once(FIRST, SECOND) if is_lost else once(FIRST))
+
+
+def test_a_state_that_a_person_distrusts_is_not_gone_on_from_after_a_crash(
+    stack: Stack, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever starts it again asks for nothing."""
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, sinks={"lake": {**LAKE, "table": trial.name}})
+    send(trial, FIRST)
+    trial.run(spark)
+    send(trial, SECOND)
+    with crash_at(Failpoint.AFTER_STATE, 1), pytest.raises(FailpointReached):
+        trial.run(spark, "--state=warm_up")
+    capsys.readouterr()
+    trial.run(spark)
+    said = capsys.readouterr().out
+    assert "c000001 is not continued: it is marked: a person asked for the state to be made again from Kafka." in said
+    assert "State: made again from Kafka, 62 offsets" in said
+    assert ids(trial) == once(FIRST, SECOND)
+
+
+def test_a_watermark_serves_no_other_event_time(stack: Stack, tmp_path: Path, spark: SparkSession) -> None:
+    trial = TrialStream(stack, tmp_path)
+    sinks = {"lake": {**LAKE, "table": trial.name, "schema_changes": "add_columns"}}
+    trial.write_file(**TIMED, sinks=sinks)
+    send(trial, FIRST)
+    trial.run(spark)
+    an_hour_later = {**TIMED, "select": {**TIMED["select"], "at": "ts + interval 1 hour"}}
+    trial.write_file(**{**an_hour_later, "dedupe": {**WITHIN, "event_time": "at"}}, sinks=sinks)
+    with pytest.raises(StartRefused, match="Event time is made otherwise") as refused:
+        trial.run(spark)
+    assert "2026-01-01T12:04:45.000Z" in refused.value.happened
+    trial.write_file(**an_hour_later, sinks=sinks)
+    send(trial, SECOND)
+    trial.run(spark)
+    assert ids(trial) == once(FIRST, SECOND)
+
+
+@pytest.mark.thorough
+def test_dedupe_that_was_out_of_the_file_for_a_while_comes_back_if_nothing_was_delivered_without_it(
+    stack: Stack, tmp_path: Path, spark: SparkSession
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    sinks = {"lake": {**LAKE, "table": trial.name}}
+    trial.write_file(**TIMED, sinks=sinks)
+    send(trial, FIRST)
+    trial.run(spark)
+    trial.write_file(**TIMED | {"dedupe": None}, sinks=sinks)
+    with crash_at(Failpoint.AFTER_CHECKPOINT, 1), pytest.raises(FailpointReached):
+        trial.run(spark)
+    trial.write_file(**TIMED, sinks=sinks)
+    send(trial, SECOND)
+    trial.run(spark)
+    assert ids(trial) == once(FIRST, SECOND)
+
+
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "another window": ({"aggregate": {**WINDOWS, "window": "10 minutes"}}, "another stream file"),
     "longer within": ({"dedupe": {**WITHIN, "within": "20 minutes"}}, "another stream file"),

@@ -13,7 +13,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
+from jobs import stateful_delivery
 from jobs.failpoints import Failpoint, FailpointReached
+from jobs.fates import SparkCountsDiffer
+from jobs.spark_counts import SparkCounts, read_counts
 from tests.outputs import OutputStream
 from tests.payments import NOON, TIMED, WINDOWS, Event, send, totals, totals_there, windows_sink
 from tests.streams import TrialStream, at, crash, once
@@ -39,6 +42,7 @@ def sliding(events: list[Event], closed_before: float) -> dict[tuple[str, dateti
 def test_sliding_windows_without_dedupe_leave_out_what_is_late_for_each_of_them(
     stack: Stack, warehouse: Warehouse, tmp_path: Path, spark: SparkSession
 ) -> None:
+    """Every value of them; the last portion comes when the state is lost."""
     trial = TrialStream(stack, tmp_path)
     table = {"kind": "postgres_upsert", "connection": "warehouse", "table": trial.name, "key": ["user_id", "window_start"]}
     trial.write_file(select=TIMED["select"], reconcile=TIMED["reconcile"], aggregate=SLIDING, sinks={"windows": table})
@@ -50,6 +54,7 @@ def test_sliding_windows_without_dedupe_leave_out_what_is_late_for_each_of_them(
     for portion in (second[:1], second[1:]):  # in a batch of its own, the first is late for no window that the ledger counts
         send(trial, portion)
         trial.run(spark)
+        shutil.rmtree(trial.checkpoints)
     expected = sliding(first, 0)
     for place, cents in sliding(second, watermark).items():
         expected[place] += cents
@@ -131,6 +136,30 @@ def test_a_topic_gets_each_id_once_though_a_driver_dies_before_it_tells_and_the_
     trial.run(spark)
     sent = Counter(output.row["event_id"] for output in trial.outputs())
     assert sent == Counter(dict.fromkeys((event.id for event in (*first, *second)), 1))
+
+
+@pytest.mark.parametrize("what", ["late", "duplicates"])
+def test_nothing_is_written_of_a_batch_that_spark_counts_otherwise(
+    stack: Stack, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, aggregate=WINDOWS, sinks=windows_sink(trial.name))
+    first, second = [Event("a", "u", 1), Event("a", "u", 1)], [Event("b", "u", 2)]
+    send(trial, first)
+    trial.run(spark)
+    send(trial, second)
+
+    def one_more(*given: Any) -> SparkCounts:
+        counts = read_counts(*given)
+        return replace(counts, **{what: getattr(counts, what) + 1})
+
+    monkeypatch.setattr(stateful_delivery, "read_counts", one_more)
+    with pytest.raises(SparkCountsDiffer, match=rf"^0 {what} were counted from Kafka, but .* 1\."):
+        trial.run(spark)
+    monkeypatch.undo()
+    assert totals_there(trial, spark) == totals(first)
+    trial.run(spark)
+    assert totals_there(trial, spark) == totals([*first, *second])
 
 
 def test_a_burst_of_late_records_that_are_quarantined_is_no_reason_to_end(

@@ -1,6 +1,7 @@
 """Whatever dies, and whatever is left of the state: the tables are what plain arithmetic makes of the records (P6.1 to P6.3)."""
 
 import itertools
+import re
 import shutil
 from collections import Counter
 from contextlib import AbstractContextManager
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable as SparkTable
+from deltalake import DeltaTable as DeltaFiles
 from pyspark.sql import SparkSession
 
 from include.local_stack.stack import Stack
@@ -108,21 +111,15 @@ def test_totals_of_windows_are_those_of_the_records(
     assert totals_there(trial, spark) == totals(EVERYTHING)
 
 
-@pytest.mark.parametrize(
-    ("kill", "way"),
-    [
-        ("between the sink's commit and Spark's log", "no checkpoint"),
-        pytest.param("in the middle of a batch", "older backup", marks=pytest.mark.thorough),
-        pytest.param("in a batch without records", "same checkpoint", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough(SAME, BACKUP)
+@pytest.mark.parametrize("way", [SAME, BACKUP, NONE])
 def test_two_sinks_of_which_one_was_ahead_have_each_id_once(
-    stack: Stack, warehouse: Warehouse, tmp_path: Path, spark: SparkSession, kill: str, way: str
+    stack: Stack, warehouse: Warehouse, tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
     trial = TrialStream(stack, tmp_path)
     counts = {"kind": "postgres_totals", "connection": "warehouse", "table": trial.name, "key": ["user_id"], "count": "events"}
     sinks = {"counts": counts, "lake": {"kind": "delta_append", "table": trial.name}}
-    live_through(trial, spark, kill, way, **TIMED, sinks=sinks)
+    live_through(trial, spark, "between the sink's commit and Spark's log", way, **TIMED, sinks=sinks)
     expected = counted_once(EVERYTHING)
     assert Counter(row["event_id"] for row in trial.rows()) == Counter(dict.fromkeys(expected, 1))
     there = {row["user_id"]: row["events"] for row in warehouse.rows(trial.name)}
@@ -143,6 +140,7 @@ def test_closed_windows_are_given_out_once_and_whole(stack: Stack, tmp_path: Pat
     [
         pytest.param("updates", NONE, marks=pytest.mark.thorough),
         pytest.param("updates", BACKUP, marks=pytest.mark.thorough),
+        pytest.param("updates", SAME, marks=pytest.mark.thorough),
         ("final", BACKUP),
         pytest.param("final", NONE, marks=pytest.mark.thorough),
         pytest.param("final", SAME, marks=pytest.mark.thorough),
@@ -162,6 +160,23 @@ def test_two_sinks_of_windows_of_which_one_was_ahead_hold_the_same(
     assert totals_there(trial, spark) == expected
     there = {(row["user_id"], row["window_start"]): (row["amount_cents"], row["payments"]) for row in warehouse.rows(trial.name)}
     assert there == expected
+
+
+def test_after_a_restore_of_its_table_a_state_that_lies_above_it_is_not_continued(
+    stack: Stack, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = TrialStream(stack, tmp_path)
+    trial.write_file(**TIMED, aggregate=WINDOWS, sinks=windows_sink(trial.name))
+    send(trial, FIRST)
+    trial.run(spark)
+    there = DeltaFiles(trial.table).version()
+    send(trial, SECOND)
+    trial.run(spark)
+    SparkTable.forPath(spark, str(trial.table)).restoreToVersion(there)
+    send(trial, THIRD)
+    trial.run(spark)
+    assert re.search(r"c000002 is not continued: its batch \d+ lies above a sink", capsys.readouterr().out)
+    assert totals_there(trial, spark) == totals(EVERYTHING)
 
 
 # What is lost with a state that is not made again exactly. After `BEGUN` the watermark is at minute 5, after `LATE_ONCE` at 8.

@@ -353,6 +353,15 @@ def test_its_tables_are_maintained_while_it_runs(running: SupervisedStream, airf
     assert running.wait_until_driven() == driver
 
 
+def test_checkpoints_are_backed_up_by_airflow(airflow: AirflowApi) -> None:
+    """Here no stateful stream runs: which backups are made of those that do is shown without Airflow."""
+    run = airflow.trigger("maintain_checkpoints", stream="payment_totals")
+    assert run.wait() == "success", run.log("maintain")
+    told = run.log("maintain")
+    assert "payment_totals: there is no checkpoint to back up yet." in told
+    assert "user_event_counts" not in told
+
+
 def _announced(airflow: AirflowApi) -> str:
     ended = next((run for run in airflow.runs("announce_complete") if run.state == "success"), None)
     return ended.log("announce") if ended else ""

@@ -186,6 +186,12 @@ def test_by_count_and_age_never_the_newest_and_only_ours(backup: Backup, backups
     assert expire_backups(backups, keep=0, keep_for=timedelta(0), now=NOW) == []
 
 
+def test_a_clock_that_was_wrong_makes_no_backup_the_newest(backup: Backup, backups: Path) -> None:
+    ahead = backups / "b20300101T000000Z-c000006"
+    shutil.copytree(backup.folder, ahead)
+    assert [each.folder for each in list_backups(backups)] == [backup.folder, ahead]
+
+
 def test_what_was_left_unfinished_goes_after_a_day(backup: Backup, backups: Path) -> None:
     now = datetime.now(UTC)
     for name, days in (
@@ -202,8 +208,27 @@ def test_what_was_left_unfinished_goes_after_a_day(backup: Backup, backups: Path
     assert [folder.name for folder in (backups / "expired").iterdir()] == ["not ours"]
 
 
+def care_of(checkpoints: Path, backups: Path, state_hash: str = "a hash", shuffle_partitions: int = 2) -> CheckpointCare:
+    return CheckpointCare("totals", TOPIC, 1, state_hash, shuffle_partitions, checkpoints, backups, 24, WEEK)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (("another hash", 2), "its state was made by another stream file"),
+        (("a hash", 4), "its state lies in 2 shuffle partitions, the environment says 4"),
+    ],
+    ids=["another file", "other partitions"],
+)
+def test_a_rehearsal_says_when_no_start_would_go_on_from_it(
+    checkpoint: Path, backups: Path, wanted: tuple[str, int], why: str
+) -> None:
+    told = care_of(checkpoint.parent, backups, *wanted).run().lines[1]
+    assert f"it is 0 minutes old. But no start goes on from it any more: {why}" in told
+
+
 def test_care_backs_up_rehearses_and_copies_nothing_twice(checkpoint: Path, backups: Path) -> None:
-    care = CheckpointCare("totals", TOPIC, 1, checkpoint.parent, backups, 24, WEEK)
+    care = care_of(checkpoint.parent, backups)
     first = care.run()
     assert first.failures == ()
     assert first.lines[0].startswith("totals: c000007 was backed up through batch 5 as b")
@@ -222,14 +247,14 @@ def test_care_of_a_damaged_checkpoint_still_rehearses(
 ) -> None:
     monkeypatch.setattr(backing, "PAUSE_SECONDS", 0)
     (checkpoint / "metadata").unlink()
-    cared = CheckpointCare("totals", TOPIC, 1, checkpoint.parent, backups, 24, WEEK).run()
+    cared = care_of(checkpoint.parent, backups).run()
     assert len(cared.failures) == 1
     assert "metadata is missing" in cared.failures[0]
     assert f"{backup.folder.name} was restored and is whole" in cared.lines[0]
 
 
 def test_care_of_a_stream_that_never_ran_has_nothing_to_do(tmp_path: Path) -> None:
-    cared = CheckpointCare("totals", TOPIC, 1, tmp_path / "none", tmp_path / "backups", 24, WEEK).run()
+    cared = care_of(tmp_path / "none", tmp_path / "backups").run()
     assert cared.failures == ()
     assert "no checkpoint to back up yet" in cared.lines[0]
     assert "no backup to rehearse with yet" in cared.lines[1]

@@ -148,6 +148,21 @@ CASES = [
         starts={0: 0},
         replays=4,
     ),
+    Case(
+        "a sink without a batch has lost what the first one had",
+        {"a": mark(HISTORY[3]), "b": mark(HISTORY[0], offsets={0: 0}, clock=None)},
+        Way.WARM_UP,
+        earliest={0: 5},
+        verdict=Verdict.REFUSED,
+    ),
+    Case(
+        "event time is made otherwise",
+        EVEN,
+        Way.WARM_UP,
+        (folder(HISTORY[3]),),
+        batches=(*HISTORY[:3], replace(HISTORY[3], clock=HISTORY[3].clock.model_copy(update={"time_hash": "of another"}))),
+        verdict=Verdict.REFUSED,
+    ),
     Case("it was stateless before", {"a": mark(HISTORY[3], clock=None)}, Way.FIRST, batches=(), verdict=Verdict.REFUSED),
 ]
 

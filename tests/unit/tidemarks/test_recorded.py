@@ -27,6 +27,10 @@ def test_logs_that_do_not_meet_are_not_joined() -> None:
     assert added.preceded_by(Recording(1, HISTORY[:1])) == added
 
 
+def test_a_log_without_batches_hides_none() -> None:
+    assert Recording(1, is_whole=False).preceded_by(WHOLE) == WHOLE
+
+
 def test_a_log_that_is_cleaned_up_too_stays_so() -> None:
     added, old = Recording(1, HISTORY[3:], is_whole=False), Recording(1, HISTORY[1:], is_whole=False)
     assert added.preceded_by(old) == Recording(1, HISTORY[1:], is_whole=False)
