@@ -117,7 +117,7 @@ NAMED = {
     "a second row": r"1 delivered twice in partition 0: offset {twin} \(user_id twin\)",
     "a reject removed": r"1 without a key but not rejected in partition 2: offset {reject};",
     "the reject's count": r"stands in the rejects once \(partition 2: booked_rejected 1, reject_rows 0\)",
-    "the ledger edited": r"every good record in Kafka is booked so \(partition 1: kafka_good \d+, booked_good \d+\)",
+    "the ledger edited": r"every good record in Kafka is booked so \(partition 1: kafka_good_or_copy \d+, booked_good \d+\)",
     "Delta's own count": r"version \d+ books \d+ delivered, but Delta's log counts \d+ rows in it",
     "who it was": r"somebody's DELETE \(version \d+\) removed 1 files with their rows",
 }  # fmt: skip

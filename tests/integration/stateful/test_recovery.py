@@ -175,7 +175,7 @@ def test_after_a_restore_of_its_table_a_state_that_lies_above_it_is_not_continue
     SparkTable.forPath(spark, str(trial.table)).restoreToVersion(there)
     send(trial, THIRD)
     trial.run(spark)
-    assert re.search(r"c000002 is not continued: its batch \d+ lies above a sink", capsys.readouterr().out)
+    assert re.search(r"c000002 is not continued: no sink has a record that its batch \d+ ended there", capsys.readouterr().out)
     assert totals_there(trial, spark) == totals(EVERYTHING)
 
 

@@ -94,7 +94,7 @@ CASES = [
     Case(
         "it is damaged", EVEN, Way.WARM_UP, (folder(HISTORY[3], whole=None, damages=("metadata is missing",)),), told="metadata"
     ),
-    Case("no sink recorded its end", EVEN, Way.WARM_UP, (folder(batch(3, 104, 120)),), told="no sink has recorded"),
+    Case("no sink recorded its end", EVEN, Way.WARM_UP, (folder(batch(3, 104, 120)),), told="no sink has a record"),
     Case(
         "Kafka has not what follows it",
         EVEN,
