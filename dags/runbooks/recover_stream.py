@@ -23,7 +23,7 @@ its numbers, what stands against the start.
 
 **What it changes** As *restart_stream*. What is accepted is written into the sinks' adoption for ever: which offsets are
 lost, up to which time events are forgotten, which change was accepted, which topic came after which. No row is deleted, and no
-older folder or backup is changed.
+older folder or backup is changed, but that `warm_up` marks the older folders: no later start goes on from them by itself.
 
 **Steps** check; plan; with *dry run* on it ends here and shows the plan; approve, always when something is accepted; act,
 exactly what was approved, or refuse if more would be lost by now; verify; report.
