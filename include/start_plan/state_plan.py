@@ -136,6 +136,8 @@ def _why_not(folder: Folder, needs: Needs, batches: tuple[RecordedBatch, ...], l
     at = [index for index, batch in enumerate(batches) if batch.ends_at(whole.ends, whole.watermark_ms)]
     if not at:
         return f"no sink has a record that its batch {whole.batch} ended there (its table may have been put back)"
+    if (made_by := batches[at[-1]].generation) > folder.generation:
+        return f"generation {made_by} has made anew what its batch {whole.batch} was, perhaps of other batches"
     if at[-1] > lowest:
         return f"its batch {whole.batch} lies above a sink, which would lose records"
     if any(earliest.get(number, 0) > end for number, end in whole.ends.items()):

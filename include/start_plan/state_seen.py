@@ -13,6 +13,7 @@ from include.checkpoints.folders import newest_first
 from include.checkpoints.spark_log import PlannedBatch, last_committed
 from include.contract.catalog import Stream
 from include.contract.fingerprint import state_hash
+from include.contract.identity import checkpoint_generation
 from include.contract.places import Places
 from include.contract.stream_spec import StreamSpec
 from include.start_plan.approvals import TakeState
@@ -32,6 +33,11 @@ class Folder:
     about: About | None
     whole: PlannedBatch | None
     damages: tuple[str, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """By its name, or that of the backup."""
+        return checkpoint_generation(self.path.name.rpartition("-")[2]) or 0
 
     def fits(self, made_by: str, marks: Iterable[Tidemark]) -> bool:
         """Made by this file, and not above any sink."""

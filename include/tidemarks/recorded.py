@@ -33,6 +33,7 @@ class RecordedBatch:
     clock: EventClock
     past: tuple[PastRange, ...] = ()
     is_first: bool = False  # of the stream in this epoch
+    generation: int = 0  # that made it; 0 where only its end is known
 
     def ends_at(self, ends: Offsets, watermark_ms: int) -> bool:
         return same_offsets(self.ends, ends) and self.clock.watermark_ms == watermark_ms
@@ -95,7 +96,7 @@ def _as_recorded(note: Note, mark: Tidemark, clock: EventClock) -> RecordedBatch
     before = note.builds_on.offsets if note.builds_on else {}
     starts = {number: before.get(number, 0) for number in mark.offsets}
     is_first = all(start <= mark.began.get(number, 0) for number, start in starts.items())
-    return RecordedBatch(starts, dict(mark.offsets), clock, is_first=is_first)
+    return RecordedBatch(starts, dict(mark.offsets), clock, is_first=is_first, generation=mark.generation)
 
 
 def adopted_clock(mark: Tidemark | None, epoch: int, forgotten_ms: int | None) -> EventClock:

@@ -138,6 +138,7 @@ def test_a_topic_gets_each_id_once_though_a_driver_dies_before_it_tells_and_the_
     assert sent == Counter(dict.fromkeys((event.id for event in (*first, *second)), 1))
 
 
+@pytest.mark.thorough("late")
 @pytest.mark.parametrize("what", ["late", "duplicates"])
 def test_nothing_is_written_of_a_batch_that_spark_counts_otherwise(
     stack: Stack, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, what: str

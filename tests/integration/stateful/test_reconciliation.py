@@ -106,7 +106,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thorough("windows", "newest rows in PostgreSQL", NEW_ROWS)
+@pytest.mark.thorough("totals", "windows", "newest rows in PostgreSQL", NEW_ROWS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_duplicates_and_late_records_are_no_losses(kind: str, make: MakeTrial) -> None:
     """In one window, in the next one, and of a copy that came in the window before."""
@@ -252,6 +252,7 @@ def test_a_window_is_judged_by_the_file_by_which_it_was_delivered(change: str, m
     assert counted(window)[1] == 2
 
 
+@pytest.mark.thorough
 def test_late_records_are_judged_by_the_policy_of_their_time(make: MakeTrial) -> None:
     """Two files in one window, which differ in nothing else that a state is made by."""
     trial = make(**KINDS["windows"], late="quarantine")
@@ -265,6 +266,7 @@ def test_late_records_are_judged_by_the_policy_of_their_time(make: MakeTrial) ->
     assert (booked(window, "quarantined"), booked(window, "late")) == (1, 2)
 
 
+@pytest.mark.thorough
 def test_duplicates_are_not_compared_where_outputs_are_not_judged(make: MakeTrial) -> None:
     trial = make(**KINDS["outputs"])
     deliver_all(trial)

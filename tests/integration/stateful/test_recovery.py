@@ -126,7 +126,8 @@ def test_two_sinks_of_which_one_was_ahead_have_each_id_once(
     assert there == Counter(event.user for event in expected.values())
 
 
-@pytest.mark.parametrize("way", ["same checkpoint", "no checkpoint"])
+@pytest.mark.thorough(SAME)
+@pytest.mark.parametrize("way", [SAME, NONE])
 def test_closed_windows_are_given_out_once_and_whole(stack: Stack, tmp_path: Path, spark: SparkSession, way: str) -> None:
     trial = TrialStream(stack, tmp_path)
     file = {**TIMED, "aggregate": {**WINDOWS, "emit": "final"}, "sinks": windows_sink(trial.name)}

@@ -94,6 +94,14 @@ CASES = [
     Case(
         "it is damaged", EVEN, Way.WARM_UP, (folder(HISTORY[3], whole=None, damages=("metadata is missing",)),), told="metadata"
     ),
+    Case(
+        "a table was put back since, and its batches were made anew",
+        EVEN,
+        Way.WARM_UP,
+        (folder(HISTORY[3], "c000004"), folder(HISTORY[3], "b20261118T093000Z-c000004")),
+        batches=(*HISTORY[:3], replace(HISTORY[3], generation=5)),
+        told="generation 5 has made anew what its batch 7 was",
+    ),
     Case("no sink recorded its end", EVEN, Way.WARM_UP, (folder(batch(3, 104, 120)),), told="no sink has a record"),
     Case(
         "Kafka has not what follows it",
