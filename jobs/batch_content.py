@@ -49,8 +49,7 @@ class Records:
 
     def own_columns(self, moved: Tidemark) -> dict[str, Column]:
         return {
-            "_topic_epoch": F.lit(moved.epoch).cast("int"),
-            "_generation": F.lit(moved.generation).cast("bigint"),
+            **_of_commit(moved),
             # Not a number that is written into generated code, see Bounds.of_records.
             "_batch_id": F.expr(f"get(array_repeat({moved.batch:d}L, {max(moved.offsets) + 1:d}), _partition)"),
         }
@@ -75,11 +74,17 @@ class Results:
     def own_columns(self, moved: Tidemark) -> dict[str, Column]:
         """A result comes of many records: it has no coordinates of its own."""
         return {
-            "_topic_epoch": F.lit(moved.epoch).cast("int"),
-            "_generation": F.lit(moved.generation).cast("bigint"),
+            **_of_commit(moved),
             "_batch_id": F.lit(moved.batch).cast("bigint"),
             "_partition": F.lit(None).cast("int"),
             "_offset": F.lit(None).cast("bigint"),
             "_kafka_timestamp": F.lit(None).cast("timestamp"),
             "_tombstone": F.lit(False),
         }
+
+
+def _of_commit(moved: Tidemark) -> dict[str, Column]:
+    return {
+        "_topic_epoch": F.lit(moved.epoch).cast("int"),
+        "_generation": F.lit(moved.generation).cast("bigint"),
+    }

@@ -1,7 +1,8 @@
 """Which records differ between Kafka, the table and the quarantine, per kind and partition; and how they are told."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -43,6 +44,14 @@ def find_differences(
         return sides.key_of(spec, *rows[0][:2]) if kind in (LOST, TWICE, CHANGED, COPIED) else ""
 
     return told(named, who)
+
+
+def tell_values(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Of one key: each value that is another in the table than Kafka's records give."""
+    differ = (
+        f"{name} is {there[name]}, but {value} by Kafka's records" for name, value in wanted.items() if there[name] != value
+    )
+    return "; ".join(differ)
 
 
 def _with_copies(named: DataFrame, duplicates: DataFrame) -> DataFrame:

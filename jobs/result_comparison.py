@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from include.contract.stream_spec import WINDOW_END, WINDOW_START, Aggregate, StreamSpec
-from jobs.differences import CHANGED, LOST, STRANGE, TWICE
+from jobs.differences import CHANGED, LOST, STRANGE, TWICE, tell_values
 from jobs.stateful_frame import results_of
 
 TOLD = 5  # of each kind
@@ -89,7 +89,4 @@ def sentence(kind: str, who: Mapping[str, Any], there: Mapping[str, Any], wanted
     window = f"the window of {', '.join(f'{name} {value}' for name, value in who.items())}"
     if kind != CHANGED:
         return f"{window} is {kind}"
-    differ = [
-        f"{name} is {there[name]}, but {value} by Kafka's records" for name, value in wanted.items() if there[name] != value
-    ]
-    return f"{window} has changed since it was delivered: {'; '.join(differ)}"
+    return f"{window} has changed since it was delivered: {tell_values(there, wanted)}"

@@ -36,9 +36,10 @@ def made_otherwise(about: About | None, settings: Mapping[str, str], state_hash:
     return None
 
 
-def why_marked(checkpoint: Path) -> str | None:
+def read_mark(checkpoint: Path) -> str | None:
+    """Why nobody is to go on from it; None if it is not marked."""
     marked = checkpoint / DAMAGED
-    return f"it is marked: {marked.read_text().strip()[:200]}" if marked.is_file() else None
+    return marked.read_text().strip()[:200] if marked.is_file() else None
 
 
 def pass_over(checkpoint: Path, why: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.checkpoints.about import ABOUT, DAMAGED
+from include.checkpoints.about import ABOUT, DAMAGED, read_mark
 from include.checkpoints.file_damage import MISSING, Damage, what_is_wrong
 from include.checkpoints.seed import READY
 from include.checkpoints.spark_log import VERSION, CheckpointUnreadable, PlannedBatch, read_planned, read_start
@@ -64,8 +64,8 @@ def _wrong_as_made(checkpoint: Path, topic: str, hashes: dict[str, str] | None) 
         wrong[READY] = "is missing: the folder was not made to its end"
     elif hashes is None or any(name not in hashes for name in ("metadata", "sources/0/0")):
         wrong[READY] = "is torn: it does not name what was made"
-    if (marked := checkpoint / DAMAGED).is_file():
-        wrong[DAMAGED] = f"says: {marked.read_text().strip()[:200]}"
+    if (mark := read_mark(checkpoint)) is not None:
+        wrong[DAMAGED] = f"says: {mark}"
     return wrong
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from include.checkpoints.about import About, read_about, why_marked
+from include.checkpoints.about import About, read_about, read_mark
 from include.checkpoints.backup import BackupDamaged, list_backups, verify_backup
 from include.checkpoints.examine import examine
 from include.checkpoints.folders import newest_first
@@ -91,7 +91,8 @@ def _generations(root: Path) -> Iterator[tuple[Path, str | None]]:
     """Newest first, each with why it is not to be used. Those of starts that died before their first batch hide no older one."""
     with_batches = 0
     for folder in newest_first(root):
-        yield folder, why_marked(folder)
+        mark = read_mark(folder)
+        yield folder, None if mark is None else f"it is marked: {mark}"
         with_batches += last_committed(folder) is not None
         if with_batches == FOLDERS_LOOKED_AT:
             return

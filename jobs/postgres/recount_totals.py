@@ -15,6 +15,7 @@ from include.contract.stream_spec import PostgresTotals
 from include.control.database import ControlDatabase
 from include.control.window_contents import Segment
 from include.topics.topic import TopicState
+from jobs.differences import tell_values
 from jobs.made_by import Group, Spec, find_spec
 from jobs.measuring import GOOD, PLACE, Sides, outside, within
 from jobs.postgres.columns_there import columns_there
@@ -171,9 +172,4 @@ def _sentence(one: Differing) -> str:
         return f"the totals of {who} are lost"
     if one.wanted is None:
         return f"there are totals of {who}, of whom Kafka has no record"
-    differ = [
-        f"{name} is {one.there[name]}, but {wanted} by Kafka's records"
-        for name, wanted in one.wanted.items()
-        if one.there[name] != wanted
-    ]
-    return f"the totals of {who} differ: {'; '.join(differ)}"
+    return f"the totals of {who} differ: {tell_values(one.there, one.wanted)}"
